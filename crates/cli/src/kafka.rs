@@ -129,6 +129,7 @@ pub fn shown_logs(args: &LogArgs) -> Result<Option<Shown>, Failure> {
             match of {
                 LogOf::Catalog => "catalog".to_owned(),
                 LogOf::Site(site) => site.to_string(),
+                LogOf::Order => "order".to_owned(),
             },
             format!("{first} to {end}"),
             format!("{:.1}", (look.end - look.begin) as f64 / 1e6),

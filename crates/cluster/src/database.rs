@@ -33,7 +33,7 @@ use isomer_design::{
 use isomer_log::LogError;
 use isomer_site::{Abort, Body, CheckedWrites, Failure, Read, ReadSpan, Request, TimeSource, Txn};
 use isomer_strategy::SiteLoad;
-use ordered::RunningOrder;
+use ordered::OrderThreads;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -83,7 +83,7 @@ pub struct Database {
     desk: OnceLock<Arc<Desk<Embedded>>>,
     failed_over: Arc<Mutex<Vec<FailedOver>>>,
     /// The engine of ordered tables, once there are any.
-    order: Mutex<Option<RunningOrder>>,
+    order: Arc<OrderThreads>,
     notes: Vec<String>,
 }
 
@@ -166,12 +166,7 @@ impl Database {
         if self.is_gateway_only() {
             return self.others().define(Define::DropTable(id)).map(drop);
         }
-        ordered::settle_before_drop(self, id)?;
-        let dropped = self.node.runtime.block_on(self.conductor.drop_table(id));
-        if let (Ok(()), Some(queue)) = (&dropped, self.router.ordered()) {
-            queue.set_ordered(id, false);
-        }
-        dropped
+        self.node.runtime.block_on(self.conductor.drop_table(id))
     }
 
     /// The table of this name.

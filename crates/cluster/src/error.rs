@@ -132,7 +132,9 @@ pub enum OpenDatabaseError {
     #[error("the order of ordered tables: {0}")]
     Order(String),
     /// The logs are where there is no order yet.
-    #[error("ordered tables need logs in the database's folder; its logs are at {place}")]
+    #[error(
+        "ordered tables need logs in the database's folder or at the nodes; its logs are at {place}"
+    )]
     NoOrder {
         /// The place of the logs.
         place: String,

@@ -42,8 +42,8 @@ use crate::open::CancelToken;
 use crate::remote::serve;
 use crate::storage::{Beside, InFolder, InMemory, Storage};
 use isomer_design::SiteId;
-use isomer_site::CheckpointError;
 use isomer_site::wire::{BadMessage, read_message};
+use isomer_site::{CheckpointError, OrderedSite};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -127,7 +127,14 @@ impl Node {
         options: &Options,
     ) -> Result<(), OpenDatabaseError> {
         let log = isomer_log::Options { accept_loss: options.accept_loss, ..self.log };
-        self.runtime.open(&*self.storage, log, sites, &options.told, &mut self.notes)
+        self.runtime.open(&*self.storage, log, sites, &options.told, &mut self.notes)?;
+        // Others may have gone on, and the order may have what a crash has taken.
+        if self.storage.has_order()? {
+            for site in self.runtime.sites() {
+                OrderedSite(&site).wait_for_order();
+            }
+        }
+        Ok(())
     }
 
     /// Lets other processes reach the sites, and starts the threads that work for all of them.

@@ -25,7 +25,7 @@ use crate::branches::branches;
 use crate::conductor::{Conductor, Reservation, is_new, link_of, sites_of};
 use crate::error::Error;
 use crate::open::CancelReason;
-use crate::ordered::OrderQueue;
+use crate::ordered::OrderedTables;
 use crate::transport::Transport;
 use futures_util::future::{Either, select};
 use isomer_design::{Design, Footprint, KeyRange, RoutingTable, SiteId, Span, TableId, Time};
@@ -37,8 +37,8 @@ use isomer_strategy::{Measured, Place, Report, Stage, Strategy, Verdict};
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
 
 /// A transaction with reserved partitions that finds its keys elsewhere this number of times has
@@ -103,8 +103,6 @@ pub struct Router<T> {
     latest: AtomicU64,
     /// True once a transaction without row locks has written.
     has_procedures: AtomicBool,
-    /// Ordered tables, once there are any.
-    ordered: OnceLock<Arc<OrderQueue>>,
 }
 
 /// The parameters of a transaction that arrives at the router.
@@ -173,19 +171,13 @@ impl<T: Transport> Router<T> {
     /// A router over the sites of a conductor.
     pub fn new(conductor: Arc<Conductor<T>>) -> Router<T> {
         let (latest, has_procedures) = (AtomicU64::new(0), AtomicBool::new(false));
-        Router { conductor, latest, has_procedures, ordered: OnceLock::new() }
+        Router { conductor, latest, has_procedures }
     }
 
-    /// The order of commits to ordered tables, once there are any.
+    /// The tables whose transactions are ordered.
     #[inline]
-    pub fn ordered(&self) -> Option<&Arc<OrderQueue>> {
-        self.ordered.get()
-    }
-
-    /// Uses an order from now on.
-    pub(crate) fn set_ordered(&self, queue: Arc<OrderQueue>) {
-        // The first one stays.
-        let _ = self.ordered.set(queue);
+    pub fn ordered(&self) -> &OrderedTables {
+        &self.conductor.ordered
     }
 
     /// The conductor, which changes the design.
@@ -266,9 +258,7 @@ impl<T: Transport> Router<T> {
         request: Request<'_>,
         published: Published<'_>,
     ) -> Result<(Ran, Vec<u8>), Error> {
-        if let Some(queue) = self.ordered() {
-            queue.check_unordered(&request)?;
-        }
+        self.ordered().check_unordered(&request)?;
         if !request.footprint.is_read_only() && !self.has_procedures() {
             self.has_procedures.store(true, Ordering::Relaxed);
         }

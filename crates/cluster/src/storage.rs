@@ -16,7 +16,7 @@
 //! only proves that the previous process of this folder has ended ([`claim`](crate::claim)).
 //!
 //! **The order** of ordered tables ([`crate::ordered`]) is one more log beside the catalog: in
-//! memory, or in the folder `order`. Logs elsewhere do not hold it yet.
+//! memory, in the folder `order`, or where the other logs are. A log in Kafka does not hold it yet.
 //!
 //! Every record of such a log has the [number](DatabaseId) of its database, and so has the folder.
 //! So a database never takes the logs of another database.
@@ -66,6 +66,8 @@ pub enum LogOf {
     Catalog,
     /// A site's redo log.
     Site(SiteId),
+    /// The order of commits to ordered tables.
+    Order,
 }
 
 /// Logs that are not in files of the database's folder. See the [module documentation](self).
@@ -97,6 +99,11 @@ pub trait Logs: Send + Sync {
         note: Option<ClaimNote>,
         options: &Options,
     ) -> Result<(Arc<dyn Log>, Vec<String>), OpenError>;
+
+    /// True if there can be a log of the [order](LogOf::Order).
+    fn can_order(&self) -> bool {
+        true
+    }
 
     /// The time for which the previous owner of a log may still serve reads after the log was
     /// opened.
@@ -171,6 +178,19 @@ pub(crate) trait Storage: Send + Sync {
     /// # Errors
     /// [`OpenDatabaseError::NoOrder`] where the logs cannot hold it.
     fn order(&self) -> Result<Arc<dyn Log>, OpenDatabaseError>;
+
+    /// Checks that there can be a log of the order.
+    ///
+    /// # Errors
+    /// [`OpenDatabaseError::NoOrder`].
+    fn check_order(&self) -> Result<(), OpenDatabaseError> {
+        Ok(())
+    }
+
+    /// True if there is an order, whose conductor may be in another process.
+    fn has_order(&self) -> Result<bool, OpenDatabaseError> {
+        Ok(false)
+    }
 
     /// True if there was no catalog when this was opened.
     fn is_new(&self) -> bool;
@@ -562,7 +582,26 @@ impl Storage for Beside {
     }
 
     fn order(&self) -> Result<Arc<dyn Log>, OpenDatabaseError> {
-        Err(OpenDatabaseError::NoOrder { place: self.logs.place() })
+        self.check_order()?;
+        let note = Some(self.folder.note());
+        let opened = self.logs.open(self.database, LogOf::Order, None, note, &self.options);
+        let (log, _) = opened.map_err(OpenDatabaseError::OrderLog)?;
+        Ok(log)
+    }
+
+    fn check_order(&self) -> Result<(), OpenDatabaseError> {
+        match self.logs.can_order() {
+            true => Ok(()),
+            false => Err(OpenDatabaseError::NoOrder { place: self.logs.place() }),
+        }
+    }
+
+    fn has_order(&self) -> Result<bool, OpenDatabaseError> {
+        if !self.logs.can_order() {
+            return Ok(false);
+        }
+        let last = self.logs.last_frame(self.database, LogOf::Order);
+        last.map(|last| last.is_some()).map_err(OpenDatabaseError::OrderLog)
     }
 
     fn is_new(&self) -> bool {

@@ -4,6 +4,8 @@
 mod channel;
 #[path = "halves/gateways.rs"]
 mod gateways;
+#[path = "halves/ordered.rs"]
+mod ordered;
 #[path = "common/service.rs"]
 mod service;
 #[path = "halves/succession.rs"]

@@ -57,6 +57,11 @@ impl Carrier for Brokers {
         Ok(found.map_or(0, |topic| topic.partitions as u32))
     }
 
+    /// The partitions of a topic are numbered without gaps, and more sites may come.
+    fn has_order(&self) -> bool {
+        false
+    }
+
     fn grow_to(&self, number: u32) -> Result<usize, Refused> {
         // One at a time, because several sites are opened concurrently.
         let mut known = self.topic.lock();

@@ -58,7 +58,7 @@ pub mod record;
 pub mod stream;
 
 pub use log::PartitionLog;
-pub use logs::CarriedLogs;
+pub use logs::{CarriedLogs, ORDER};
 pub use look::Look;
 pub use owned::{OpenReport, Options};
 pub use partition::{Carrier, Partition, Refused, Timeouts, VisitWritten, Written};

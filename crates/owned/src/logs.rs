@@ -1,4 +1,5 @@
-//! All logs of a database: a partition for the catalog, number 0, and one for each site.
+//! All logs of a database: a partition for the catalog, number 0, one for each site, and one for
+//! the order of ordered tables.
 
 use crate::lease::WAITS;
 use crate::log::PartitionLog;
@@ -7,11 +8,14 @@ use crate::owned::Options;
 use crate::partition::{Carrier, Partition, Refused, Written};
 use crate::record::{Head, Term};
 use isomer_cluster::{ClaimNote, DatabaseId, FoundLogs, LogOf, Logs};
-use isomer_design::SiteId;
+use isomer_design::{SITES_MAX, SiteId};
 use isomer_log::{Log, OpenError, Position};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The number of the order's log: after those of all possible sites.
+pub const ORDER: u32 = SITES_MAX as u32 + 1;
 
 /// The logs of a database in the partitions of a carrier.
 pub struct CarriedLogs<C> {
@@ -123,6 +127,10 @@ where
         self.carrier.place()
     }
 
+    fn can_order(&self) -> bool {
+        self.carrier.has_order()
+    }
+
     fn stale_for(&self) -> Duration {
         WAITS
     }
@@ -180,5 +188,6 @@ fn number_of(log: LogOf) -> u32 {
     match log {
         LogOf::Catalog => 0,
         LogOf::Site(site) => u32::from(site.0),
+        LogOf::Order => ORDER,
     }
 }

@@ -122,6 +122,11 @@ pub trait Carrier: Send + Sync {
     /// [`Refused`].
     fn partitions(&self) -> Result<u32, Refused>;
 
+    /// True if there can be a partition for the [order](crate::ORDER) of ordered tables.
+    fn has_order(&self) -> bool {
+        true
+    }
+
     /// Creates partitions until there is one of this number. Returns the maximal length of a
     /// record. The carrier was prepared before.
     ///

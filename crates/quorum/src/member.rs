@@ -250,9 +250,9 @@ impl Member {
         self.group(group).forget(ticket);
     }
 
-    /// The number of groups: one more than the highest number.
+    /// The number of groups for the catalog and for sites: one more than the highest number.
     pub fn partitions(&self) -> u32 {
-        self.groups.last_key_value().map_or(0, |(number, _)| number + 1)
+        self.groups.range(..ORDER).next_back().map_or(0, |(number, _)| number + 1)
     }
 
     /// The first offset of a group, and the one after the last record that can be read here.

@@ -94,6 +94,12 @@ impl Held {
         .await
     }
 
+    /// Takes over the locks of another task, which waits for none.
+    pub(crate) fn absorb(&mut self, mut other: Held) {
+        other.stop_waiting();
+        self.partitions.append(&mut other.partitions);
+    }
+
     /// The partitions that are held, in the order in which they were locked.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<SitePartition>> {
         self.partitions.iter()

@@ -80,7 +80,7 @@ pub use message::{
 };
 pub use ordered::{
     BadBatch, BatchAnswer, BatchOutcome, BatchStep, Check, Checklist, Conflict, OrderedBatch,
-    OrderedCommit, OrderedSite, Sees,
+    OrderedCommit, OrderedSite, Sees, applied_writes,
 };
 pub use overlay::Overlay;
 pub use overlay::RowWrite;

@@ -36,7 +36,7 @@ use crate::frame::{Hearing, TxnId};
 use crate::hot_lock::HotLocks;
 use crate::link::{LinkTimeouts, Links};
 use crate::message::{Network, TimeSource};
-use crate::ordered::{BatchOutcome, EnteredBatch};
+use crate::ordered::{BatchOutcome, BatchPlace};
 use crate::partition::{PartitionMap, Readers, SitePartition, Table};
 use crate::record::FrameWriter;
 use crate::recovery::RecoveryProgress;
@@ -152,7 +152,7 @@ pub struct Site {
     /// Transactions over several sites.
     pub(crate) transactions: Mutex<TransactionTable>,
     /// The batch of the total order that is under way.
-    pub(crate) batch: Mutex<Option<EnteredBatch>>,
+    pub(crate) batch: Mutex<BatchPlace>,
     /// The outcomes in the newest frame of a batch. A checkpoint keeps them.
     pub(crate) batch_outcomes: Mutex<Vec<BatchOutcome>>,
     /// Ranges of dropped replicas. Their rows are freed when no reader needs them.

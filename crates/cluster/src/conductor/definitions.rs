@@ -19,7 +19,7 @@
 use super::{Conductor, Reservation, backups, copy, protocol};
 use crate::catalog::Definition;
 use crate::conductor::copy::home;
-use crate::error::Error;
+use crate::error::{Error, OpenDatabaseError};
 use crate::gateways::messages::News;
 use crate::transport::Transport;
 use isomer_design::{
@@ -58,6 +58,15 @@ pub trait Home: Send + Sync {
     /// [`Error`], if the log cannot be read.
     fn history(&self, _site: SiteId) -> Result<Option<TailCopy>, Error> {
         Ok(None)
+    }
+
+    /// Begins the order of commits to ordered tables, unless it has begun.
+    ///
+    /// # Errors
+    /// [`Error::Open`], if there can be none here.
+    fn begin_order(&self) -> Result<(), Error> {
+        let what = "there is no log for it".to_owned();
+        Err(OpenDatabaseError::Order(what).into())
     }
 
     /// Opens the log of a new site, if the site is to be in this process.
@@ -147,6 +156,7 @@ impl<T: Transport> Conductor<T> {
     /// # Errors
     /// [`Error::Invalid`] if there is no such table.
     pub async fn drop_table(&self, id: TableId) -> Result<(), Error> {
+        super::ordered::settle_before_drop(self, id).await?;
         let _reserved = self.reserve_definitions().await;
         let mut after = self.design();
         after.drop_table(id).map_err(Box::new)?;
@@ -164,6 +174,7 @@ impl<T: Transport> Conductor<T> {
             let masters: SiteSet = placed.map(|(_, placement)| placement.master).collect();
             design.drop_table(id).map_err(Box::new)?;
             self.table.store(Arc::new(self.table.load().without_table(id)));
+            self.ordered.follow(id, false);
             self.news.add(|| News::Dropped(id));
             (masters, design.sites().clone())
         };

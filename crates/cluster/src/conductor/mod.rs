@@ -64,6 +64,7 @@ use crate::error::Error;
 use crate::gateways::link::Link;
 use crate::gateways::messages::News;
 use crate::gateways::news;
+use crate::ordered::{OrderQueue, OrderedTables};
 use crate::transport::Transport;
 use arc_swap::ArcSwap;
 use backlog::Backlog;
@@ -117,6 +118,10 @@ pub struct Conductor<T> {
     last_table: Mutex<TableId>,
     /// The changes of the design, for gateways of other processes.
     pub(crate) news: news::Log,
+    /// The tables whose transactions are ordered.
+    pub(crate) ordered: OrderedTables,
+    /// Their commits, which wait for the order.
+    pub(crate) order: Arc<OrderQueue>,
     /// The way to the conductor, if this one is, or was, only a copy.
     link: Option<Arc<Link>>,
     /// True while it is a copy.
@@ -141,6 +146,8 @@ impl<T: Transport> Conductor<T> {
         strategy: Box<dyn Strategy>,
         home: Box<dyn Home>,
     ) -> Conductor<T> {
+        let ordered = OrderedTables::default();
+        ordered.follow_design(&design);
         Conductor {
             transport,
             around: Around { strategy, home },
@@ -158,6 +165,8 @@ impl<T: Transport> Conductor<T> {
             occasions: Backlog::new(2),
             last_table: Mutex::new(last_table),
             news: news::Log::default(),
+            ordered,
+            order: Arc::default(),
             link: None,
             is_copy: AtomicBool::new(false),
         }

@@ -1,6 +1,7 @@
 //! The environment of an embedded conductor: the storage of definitions, and the sites of the
 //! process.
 
+use super::ordered::{OrderThreads, begin_order};
 use crate::conductor::{Definition, Home};
 use crate::embedded::Runtime;
 use crate::error::Error;
@@ -15,6 +16,7 @@ pub(super) struct Surroundings {
     pub(super) storage: Arc<dyn Storage>,
     /// The options of the sites' logs.
     pub(super) log: isomer_log::Options,
+    pub(super) order: Arc<OrderThreads>,
 }
 
 impl Home for Surroundings {
@@ -28,6 +30,10 @@ impl Home for Surroundings {
 
     fn history(&self, site: SiteId) -> Result<Option<TailCopy>, Error> {
         Ok(self.storage.history(site)?)
+    }
+
+    fn begin_order(&self) -> Result<(), Error> {
+        begin_order(&self.order, &*self.storage)
     }
 
     fn open_site(&self, site: SiteId) -> Result<(), Error> {

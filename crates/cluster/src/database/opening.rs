@@ -18,6 +18,7 @@
 use super::background::Background;
 use super::home::Surroundings;
 use super::options::{Options, log_options};
+use super::ordered::OrderThreads;
 use super::{Database, REMEMBERED_EVERY};
 use crate::assemble::{Assembled, assemble};
 use crate::catalog::Kind;
@@ -113,7 +114,8 @@ impl Database {
         let strategy = Box::new(OfGateway::new(link.clone()));
         let conductor = Arc::new(copy_of(transport, design, strategy, link.clone()));
         let background = Background::follow(&conductor, &runtime);
-        let database = Database::of(conductor, background, Arc::default(), node);
+        let order = Arc::default();
+        let database = Database::of(conductor, background, Arc::default(), node, order);
         let transport = database.conductor.transport();
         let now = || transport.now();
         while !link.is_seated(now()) {
@@ -130,10 +132,11 @@ impl Database {
         background: Background,
         failed_over: Arc<Mutex<Vec<FailedOver>>>,
         node: Arc<Node>,
+        order: Arc<OrderThreads>,
     ) -> Database {
         let router = Arc::new(Router::new(conductor.clone()));
         let (sessions, desk) = (AtomicU64::new(0), OnceLock::new());
-        let (notes, order) = (node.notes().to_vec(), Mutex::default());
+        let notes = node.notes().to_vec();
         Database { conductor, router, background, sessions, node, desk, failed_over, notes, order }
     }
 
@@ -147,7 +150,8 @@ impl Database {
         let catalog = self.node.storage.take_catalog()?;
         let (assembly, _) = assemble_at(&self.node, &catalog, &strategy, false)?;
         let Assembly { found, gone, lost } = assembly;
-        let around = Around { strategy: Box::new(strategy), home: home_of(&self.node) };
+        let home = home_of(&self.node, &self.order);
+        let around = Around { strategy: Box::new(strategy), home };
         become_conductor(&self.conductor, found.design, found.last_table, around);
         has_not_heard(&self.conductor, found.unheard, lost);
         self.background.add_conductor(&self.conductor, &self.node.runtime, &self.failed_over);
@@ -165,12 +169,14 @@ impl Database {
         let Assembly { found, gone, lost } = assembly;
         let Found { design, repairs, last_table, unheard, .. } = found;
         let transport = Embedded::new(runtime.clone());
-        let conductor = Conductor::new(transport, design, last_table, strategy, home_of(&node));
+        let order = Arc::default();
+        let home = home_of(&node, &order);
+        let conductor = Conductor::new(transport, design, last_table, strategy, home);
         let conductor = Arc::new(conductor);
         has_not_heard(&conductor, unheard, lost);
         let failed_over = Arc::default();
         let background = Background::start(&conductor, &runtime, &failed_over);
-        let mut database = Database::of(conductor, background, failed_over, node);
+        let mut database = Database::of(conductor, background, failed_over, node, order);
         database.notes.extend(notes);
         begin(&database, repairs, &gone)?;
         Ok(database)
@@ -180,6 +186,7 @@ impl Database {
 /// Completes what was under way, and takes over from sites that are gone.
 fn begin(database: &Database, repairs: Vec<(SiteId, Step)>, gone: &SiteSet) -> Result<(), Error> {
     let runtime = &database.node.runtime;
+    super::ordered::open_order(database)?;
     hear_of_sites(runtime, &database.conductor);
     let transport = database.conductor.transport();
     // A gateway may have noticed failures before it had the conductor.
@@ -193,7 +200,6 @@ fn begin(database: &Database, repairs: Vec<(SiteId, Step)>, gone: &SiteSet) -> R
     }
     runtime.block_on(database.conductor.assure_backups())?;
     runtime.block_on(until_replaced(database, gone));
-    super::ordered::recover_order(database)?;
     remember_from_time_to_time(database);
     Ok(())
 }
@@ -271,9 +277,9 @@ fn assemble_at(
 }
 
 /// The environment of a conductor at a node.
-fn home_of(node: &Node) -> Box<dyn Home> {
+fn home_of(node: &Node, order: &Arc<OrderThreads>) -> Box<dyn Home> {
     let (runtime, storage) = (node.runtime.clone(), node.storage.clone());
-    Box::new(Surroundings { runtime, storage, log: node.log })
+    Box::new(Surroundings { runtime, storage, log: node.log, order: order.clone() })
 }
 
 /// Opens the storage of the database, and reads its catalog.
@@ -383,6 +389,7 @@ fn hear_of_sites(runtime: &Runtime, conductor: &Arc<Conductor<Embedded>>) {
     }));
     let _ = runtime.on_return.set(Box::new(move |site| {
         if let Some(conductor) = returning.upgrade() {
+            conductor.order.may_wait(site);
             conductor.site_returned(site);
         }
     }));

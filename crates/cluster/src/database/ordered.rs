@@ -3,65 +3,46 @@
 //! | thread | work |
 //! | --- | --- |
 //! | `isomer-orderer` | closes batches and makes them durable |
-//! | `isomer-batches` | executes them at the sites |
+//! | `isomer-batches` | executes what a crash has cut off, then batches, at the sites |
 //!
-//! A database without ordered tables has no such log and no such threads.
+//! A database without ordered tables has no such log and no such threads. They are in the process
+//! with the conductor.
 
 use super::Database;
+use crate::conductor::link_of;
 use crate::embedded::{Embedded, drive, start};
 use crate::error::{Error, OpenDatabaseError};
-use crate::ordered::{NotOrdered, OrderCounters, OrderQueue, Ordering};
-use crate::transport::Transport;
+use crate::gateways::messages::Define;
+use crate::ordered::{OrderCounters, Ordering};
+use crate::router::Router;
+use crate::storage::Storage;
 use isomer_design::TableId;
-use isomer_site::{BatchStep, Failure, OrderedSite};
-use std::sync::Arc;
+use parking_lot::Mutex;
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 
-/// The running engine of a database.
-pub(super) struct RunningOrder {
-    queue: Arc<OrderQueue>,
-    threads: Vec<JoinHandle<()>>,
+/// The threads of the order, once there is one.
+#[derive(Default)]
+pub(super) struct OrderThreads {
+    router: OnceLock<Weak<Router<Embedded>>>,
+    running: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Database {
-    /// Says whether transactions on a table are [ordered](crate::ordered). The caller knows that it
-    /// has no rows and no transactions.
+    /// Says whether transactions on tables are [ordered](crate::ordered). The caller knows that
+    /// they have no rows and no transactions; or it keeps writers out of them, and no transaction
+    /// that has written to them is open.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if there is no such table. [`Error::Open`] if sites are in other
-    /// processes, or the logs are where there is no order. Nothing has changed then.
-    pub fn set_ordered(&self, table: TableId, is_ordered: bool) -> Result<(), Error> {
-        if is_ordered {
-            self.check_order()?;
-            start_order(self)?;
+    /// [`Error::Invalid`] if there is no such table. [`Error::Open`] if the logs are where there is
+    /// no order. The call can be repeated then.
+    pub fn set_ordered(&self, tables: &[TableId], is_ordered: bool) -> Result<(), Error> {
+        if link_of(&self.conductor).is_some() {
+            let definition = Define::Ordered(tables.to_vec(), is_ordered);
+            return self.others().define(definition).map(drop);
         }
-        let set = crate::conductor::set_ordered(&self.conductor, table, is_ordered);
-        self.node.runtime.block_on(set)?;
-        if let Some(queue) = self.router.ordered() {
-            queue.set_ordered(table, is_ordered);
-        }
-        Ok(())
-    }
-
-    /// Switches tables with rows to the order, or back, together. The caller keeps writers out of
-    /// them, and no transaction that has written to them is open.
-    ///
-    /// # Errors
-    /// As [`Database::set_ordered`]. The switch can be repeated then.
-    pub fn switch_ordered(&self, tables: &[TableId], is_ordered: bool) -> Result<(), Error> {
-        if is_ordered {
-            self.check_order()?;
-            start_order(self)?;
-        }
-        let Some(queue) = self.router.ordered() else { return Ok(()) };
-        settle(self)?;
-        for table in tables {
-            let set = crate::conductor::set_ordered(&self.conductor, *table, is_ordered);
-            self.node.runtime.block_on(set)?;
-            queue.set_ordered(*table, is_ordered);
-        }
-        queue.note_switch(tables);
-        Ok(())
+        let set = crate::conductor::set_ordered(&self.conductor, tables, is_ordered);
+        self.node.runtime.block_on(set)
     }
 
     /// Checks that there can be ordered tables.
@@ -69,94 +50,95 @@ impl Database {
     /// # Errors
     /// [`Error::Open`], if not.
     pub fn check_order(&self) -> Result<(), Error> {
-        if self.node.runtime.has_wire() {
-            let what = "sites in other processes cannot take part yet".to_owned();
+        let storage = &self.node.storage;
+        if self.node.runtime.has_wire() && !storage.can_be_taken() {
+            let what = "the logs of the nodes are in their folders, and end with them".to_owned();
             return Err(OpenDatabaseError::Order(what).into());
         }
-        if self.node.storage.can_be_taken() {
-            self.node.storage.order()?;
-        }
+        Ok(storage.check_order()?)
+    }
+
+    /// Counts of the order; `None` if this process does not order commits.
+    pub fn order_counters(&self) -> Option<OrderCounters> {
+        let queue = &self.conductor.order;
+        queue.is_running().then(|| queue.counters())
+    }
+}
+
+/// Opens the order, if there is one, before other sites can take over from failed ones.
+pub(super) fn open_order(database: &Database) -> Result<(), Error> {
+    let _ = database.order.router.set(Arc::downgrade(&database.router));
+    let has_tables = database.design().tables().any(|(_, table)| table.is_ordered());
+    if has_tables || database.node.storage.has_order()? {
+        let storage = &*database.node.storage;
+        read_order(storage, &database.router)?.run(&database.order)?;
+    }
+    Ok(())
+}
+
+/// An order that was read.
+struct Opened {
+    engine: Arc<Ordering<Embedded>>,
+    found: crate::ordered::Found,
+}
+
+fn read_order(storage: &dyn Storage, router: &Arc<Router<Embedded>>) -> Result<Opened, Error> {
+    let log = storage.order()?;
+    let engine = Arc::new(Ordering::new(router.clone(), log, true, storage.can_be_taken()));
+    let found = drive(engine.read()).map_err(bad_order)?;
+    Ok(Opened { engine, found })
+}
+
+fn bad_order(error: crate::ordered::BadOrder) -> Error {
+    OpenDatabaseError::Order(error.to_string()).into()
+}
+
+impl Opened {
+    /// Executes what the sites lack, and starts the threads. In one process all of that is done on
+    /// return. In a cluster it may wait for other processes, while their sites hold what is not
+    /// complete.
+    fn run(self, threads: &OrderThreads) -> Result<(), Error> {
+        let Opened { engine, found } = self;
+        let (orderer, executor) = (engine.clone(), engine);
+        let later = match executor.is_apart {
+            true => Some(found),
+            false => {
+                drive(executor.recover(found)).map_err(bad_order)?;
+                None
+            }
+        };
+        let batches = move || {
+            drive(async {
+                if let Some(found) = later
+                    && let Err(error) = executor.recover(found).await
+                {
+                    return executor.halt(&error.to_string());
+                }
+                executor.execute_batches().await;
+            });
+        };
+        let orders = move || drive(orderer.order_batches());
+        let started = [start("isomer-orderer", orders), start("isomer-batches", batches)];
+        threads.running.lock().extend(started);
         Ok(())
     }
-
-    /// Counts of the order; `None` if there are no ordered tables.
-    pub fn order_counters(&self) -> Option<OrderCounters> {
-        self.router.ordered().map(|queue| queue.counters())
-    }
 }
 
-/// Executes all that is ordered. On return the outcomes and the rows are durable, like all other
-/// commits at the sites.
-fn settle(database: &Database) -> Result<(), Error> {
-    let Some(queue) = database.router.ordered() else { return Ok(()) };
-    let settled = database.node.runtime.block_on(queue.settle());
-    settled.map_err(|error| match error {
-        NotOrdered::Refused(error) | NotOrdered::Unknown(error) => {
-            Error::Failure(Failure::Log(error))
-        }
-        NotOrdered::Conflict(_) => unreachable!("a commit without reads has no conflict"),
-    })?;
-    let sites = database.design().sites().clone();
-    for site in sites.iter() {
-        let step = database.conductor.transport().batch(site, BatchStep::Settle);
-        database.node.runtime.block_on(step).map_err(Error::Failure)?;
-    }
-    Ok(())
-}
-
-/// Executes what the order has and the sites lack, if there is an order.
-pub(super) fn recover_order(database: &Database) -> Result<(), Error> {
-    let design = database.design();
-    let mut tables = design.tables().filter(|(_, table)| table.is_ordered()).peekable();
-    if tables.peek().is_none() {
+/// Begins an order, unless there is one.
+pub(super) fn begin_order(threads: &OrderThreads, storage: &dyn Storage) -> Result<(), Error> {
+    let Some(router) = threads.router.get().and_then(Weak::upgrade) else {
+        return Err(Error::NoSeat);
+    };
+    if router.conductor().order.is_running() {
         return Ok(());
     }
-    start_order(database)?;
-    if let Some(queue) = database.router.ordered() {
-        tables.for_each(|(table, _)| queue.set_ordered(table, true));
-    }
-    Ok(())
-}
-
-fn start_order(database: &Database) -> Result<(), Error> {
-    let mut running = database.order.lock();
-    if running.is_some() {
-        return Ok(());
-    }
-    let log = database.node.storage.order()?;
-    let queue = Arc::new(OrderQueue::default());
-    let engine = Ordering::new(database.router.clone(), queue.clone(), log, true);
-    let engine: Arc<Ordering<Embedded>> = Arc::new(engine);
-    let outcomes = database
-        .node
-        .runtime
-        .sites()
-        .iter()
-        .flat_map(|site| OrderedSite(site).outcomes())
-        .collect();
-    let recovered = drive(engine.recover(outcomes));
-    recovered.map_err(|error| OpenDatabaseError::Order(error.to_string()))?;
-    let (orderer, executor) = (engine.clone(), engine);
-    let threads = vec![
-        start("isomer-orderer", move || drive(orderer.order_batches())),
-        start("isomer-batches", move || drive(executor.execute_batches())),
-    ];
-    database.router.set_ordered(queue.clone());
-    *running = Some(RunningOrder { queue, threads });
-    Ok(())
-}
-
-/// Waits until no batch that is not settled names a table that is about to be dropped.
-pub(super) fn settle_before_drop(database: &Database, table: TableId) -> Result<(), Error> {
-    let is_ordered = database.router.ordered().is_some_and(|queue| queue.is_ordered(table));
-    if is_ordered { settle(database) } else { Ok(()) }
+    read_order(storage, &router)?.run(threads)
 }
 
 /// Executes what waits, and ends the engine.
 pub(super) fn stop_order(database: &Database) {
-    let Some(RunningOrder { queue, threads }) = database.order.lock().take() else { return };
-    queue.close();
-    for thread in threads {
+    database.conductor.order.close();
+    for thread in std::mem::take(&mut *database.order.running.lock()) {
         // A thread that panicked has reported it already.
         let _ = thread.join();
     }

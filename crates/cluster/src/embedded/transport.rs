@@ -224,7 +224,10 @@ impl Transport for Embedded {
     }
 
     async fn batch(&self, site: SiteId, step: BatchStep) -> Result<BatchAnswer, Failure> {
-        self.here.batch(site, step).await
+        match self.elsewhere(site) {
+            Some(remote) => remote.batch(site, step).await,
+            None => self.here.batch(site, step).await,
+        }
     }
 
     async fn retry(&self, site: SiteId) {

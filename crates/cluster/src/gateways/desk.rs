@@ -16,7 +16,7 @@ use super::messages::{
     Answer, Ask, Define, Freed, LockAnswer, News, Place, RanThere, Sample, Seat, Wrong, read, write,
 };
 use super::{LEASE_NS, Listener, POLL_NS, samples};
-use crate::conductor::{Conductor, begin_news, set_pins, turn_plans};
+use crate::conductor::{Conductor, begin_news, set_ordered, set_pins, turn_plans};
 use crate::error::Error;
 use crate::open::{CancelReason, CancelToken, Gateway, OpenError, Owner};
 use crate::router::{Call, Heard, Session};
@@ -254,6 +254,10 @@ impl<T: Transport> Desk<T> {
                 Some(listener) => Answer::Told(listener.answer(&question)),
                 None => Answer::NoSeat,
             },
+            Ask::Order { seat, commit } => match self.seats.lock().taken.contains_key(&seat) {
+                true => Answer::Ordered(self.conductor().order.submit(commit).await),
+                false => Answer::NoSeat,
+            },
         }
     }
 
@@ -455,6 +459,9 @@ impl<T: Transport> Desk<T> {
             }
             Define::DropTable(table) => conductor.drop_table(table).await?,
             Define::Backups(table, backups) => conductor.set_backups(table, backups).await?,
+            Define::Ordered(tables, is_ordered) => {
+                set_ordered(conductor, &tables, is_ordered).await?;
+            }
             Define::Pins(table, ranges) => {
                 let pins = ranges.iter().fold(Pins::default(), |pins, range| pins.with(range));
                 set_pins(conductor, table, pins).await?;

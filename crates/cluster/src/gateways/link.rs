@@ -19,12 +19,13 @@ use super::{LEASE_NS, Listener, MARGIN_NS};
 use crate::conductor::{Conductor, follow, follow_anew};
 use crate::error::Error;
 use crate::open::{CancelToken, LockMode, OpenError, Owner};
+use crate::ordered::{Applied, NotOrdered};
 use crate::remote::Unanswered;
 use crate::router::unless;
 use crate::transport::Transport;
 use isomer_design::{Design, SiteId, Time};
 use isomer_site::wire::Execute;
-use isomer_site::{Failure, Request};
+use isomer_site::{Failure, OrderedCommit, Request};
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, VecDeque};
 use std::future::poll_fn;
@@ -498,6 +499,22 @@ impl Link {
         definition: Define,
     ) -> Result<u64, Error> {
         self.ordered(transport, &Ask::Define { seat: self.seat(), definition }).await
+    }
+
+    /// Has the conductor put a commit into the order.
+    ///
+    /// # Errors
+    /// [`Error::NoSeat`]: it is not in the order. [`Failure::Stopped`]: it may be.
+    pub(crate) async fn order(
+        &self,
+        transport: &impl Transport,
+        commit: OrderedCommit,
+    ) -> Result<Result<Applied, NotOrdered>, Error> {
+        match self.ask(transport, &Ask::Order { seat: self.seat(), commit }).await {
+            Ok(Answer::Ordered(outcome)) => Ok(outcome),
+            Ok(_) | Err(Unanswered::Unreachable(_)) => Err(Error::NoSeat),
+            Err(Unanswered::Lost) => Err(Error::Failure(Failure::Stopped(SiteId(0)))),
+        }
     }
 
     /// Asks the layer above the conductor's gateway.

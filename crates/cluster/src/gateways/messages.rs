@@ -5,10 +5,11 @@
 
 use crate::error::Error;
 use crate::open::{LockMode, Owner};
+use crate::ordered::{Applied, NotOrdered};
 use crate::reconfiguration::Control;
 use isomer_design::{Backups, Change, Footprint, Key, KeyRange, SiteId, TableId, Time};
 use isomer_site::wire::Execute;
-use isomer_site::{Committed, Failure};
+use isomer_site::{Committed, Failure, OrderedCommit};
 use isomer_strategy::{Place as At, Refused};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -45,6 +46,8 @@ pub(crate) enum Ask<'a> {
     Define { seat: Seat, definition: Define },
     /// Answer a question of the layer above.
     Question { seat: Seat, question: Vec<u8> },
+    /// Put a commit into the order, and tell its outcome.
+    Order { seat: Seat, commit: OrderedCommit },
 }
 
 /// The end of a lock, or of a wait for one.
@@ -65,6 +68,8 @@ pub(crate) enum Define {
     CreateTable(String),
     DropTable(TableId),
     Backups(TableId, Backups),
+    /// Whether transactions on tables are ordered.
+    Ordered(Vec<TableId>, bool),
     Pins(TableId, Vec<KeyRange>),
     TurnPlans(bool),
     /// Changes, with their reasons.
@@ -99,6 +104,7 @@ pub(crate) enum Answer {
     Refused(Wrong),
     /// The answer of the layer above.
     Told(Vec<u8>),
+    Ordered(Result<Applied, NotOrdered>),
 }
 
 /// The answer to a lock request.

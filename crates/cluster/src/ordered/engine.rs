@@ -9,15 +9,29 @@
 //! the orderer waits for the disk.
 //!
 //! **A failed site.** A batch in the order has to be executed, so the executor repeats a step that
-//! a site refuses, until the site or its successor does it. If the log of a site has failed after
-//! others have installed the batch, the order is halted: no later commit is accepted, and a restart
-//! executes what is in the order.
+//! a site refuses, until the site or its successor does it. In one process: if the log of a site
+//! has failed after others have installed the batch, the order is halted; no later commit is
+//! accepted, and a restart executes what is in the order.
+//!
+//! **Sites in several processes** ([`Ordering::is_apart`]) fail one by one. A batch then ends when
+//! all its sites have it durably, so a site that restarts lacks one batch at most.
+//!
+//! ```text
+//!   enter    s1 fails                      undecided: entered anew, at s1 or at its successor
+//!   decide ──────────────────────────────  the time and the outcome stay from here on
+//!   install  s1 restarts without its rows  s1 holds its partitions; entered and installed again
+//!            s2 takes over from s1         the history of s1 is completed before (`takeover`)
+//!   settle   s1 restarts                   the same as while it installs
+//! ```
+//!
+//! A commit that names rows of a failed site, from which no other site can take over, fails before
+//! the decision. After the decision the order waits for that site.
 
 use super::order::Order;
-use super::queue::{Applied, Limits, NotOrdered, OrderQueue, Ordered, Waiting};
+use super::queue::{Applied, Decided, Limits, NotOrdered, OrderQueue, Ordered, Waiting, Work};
 use crate::router::Router;
 use crate::transport::Transport;
-use futures_util::future::{Either, select};
+use futures_util::future::{Either, join_all, select};
 use isomer_design::{RoutingTable, SiteId, SiteSet, Time};
 use isomer_log::{Log, LogError};
 use isomer_site::{
@@ -27,6 +41,7 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering as Counting};
 
 /// The number of times that a batch meets a site with a failed log, before the order is halted.
 const FAILURES_MAX: usize = 64;
@@ -39,6 +54,12 @@ pub struct Ordering<T> {
     pub(super) progress: Mutex<Progress>,
     /// True if the orderer syncs the order's log itself.
     syncs: bool,
+    /// True if the sites are in several processes, each of which may fail by itself.
+    pub(crate) is_apart: bool,
+    /// Counts the attempts to enter batches.
+    attempts: AtomicU64,
+    /// Sites that may wait, and could not be told to go on.
+    unreached: Mutex<SiteSet>,
 }
 
 #[derive(Default)]
@@ -49,17 +70,30 @@ pub(super) struct Progress {
     pub(super) unsettled: VecDeque<(BatchOutcome, Option<u64>)>,
 }
 
+/// The outcome of a batch, and the reasons of the commits that are not applied.
+#[derive(Clone)]
+struct Verdict {
+    outcome: BatchOutcome,
+    conflicts: Vec<Option<Conflict>>,
+}
+
 impl<T: Transport> Ordering<T> {
-    /// The engine over an order's log.
+    /// The engine over an order's log. `syncs`: the orderer syncs it. `is_apart`: sites are in
+    /// several processes.
     pub(crate) fn new(
         router: Arc<Router<T>>,
-        queue: Arc<OrderQueue>,
         log: Arc<dyn Log>,
         syncs: bool,
+        is_apart: bool,
     ) -> Ordering<T> {
-        let order = Order::new(log);
+        let (order, queue) = (Order::new(log), router.conductor().order.clone());
         let progress = Mutex::new(Progress { next: 1, ..Progress::default() });
-        Ordering { router, queue, order, progress, syncs }
+        let (attempts, unreached) = Default::default();
+        Ordering { router, queue, order, progress, syncs, is_apart, attempts, unreached }
+    }
+
+    fn transport(&self) -> &T {
+        self.router.transport()
     }
 
     /// Makes batches durable, until the queue is closed or the log has failed.
@@ -99,15 +133,24 @@ impl<T: Transport> Ordering<T> {
         let next = self.queue.next_batch(Limits::default());
         let site = self.router.routing_table().sites().first();
         let Some(site) = site.filter(|_| self.has_unreported()) else { return next.await };
-        match select(pin!(next), pin!(self.router.transport().retry(site))).await {
+        match select(pin!(next), pin!(self.transport().retry(site))).await {
             Either::Left((next, _)) => next,
             Either::Right(_) => Some(Vec::new()),
         }
     }
 
+    /// The order accepts no commits any more.
+    pub(crate) fn halt(&self, what: &str) {
+        self.queue.halt(&self.order.failed(what));
+    }
+
     /// Executes batches, until the orderer has ended.
     pub async fn execute_batches(&self) {
-        while let Some(Ordered { number, commits }) = self.queue.next_ordered().await {
+        while let Some(work) = self.next_work().await {
+            let Work::Batch(Ordered { number, commits }) = work else {
+                self.let_sites_go_on(&SiteSet::EMPTY).await;
+                continue;
+            };
             let bodies: Vec<&OrderedCommit> = commits.iter().map(|it| &it.commit).collect();
             match self.execute(number, &bodies, None).await {
                 Ok(executed) => {
@@ -121,6 +164,31 @@ impl<T: Transport> Ordering<T> {
                     refuse(&commits, |_| NotOrdered::Unknown(error.clone()));
                     self.queue.halt(&error);
                 }
+            }
+        }
+    }
+
+    async fn next_work(&self) -> Option<Work> {
+        let next = self.queue.next_work();
+        let unreached = self.unreached.lock().first();
+        let Some(site) = unreached else { return next.await };
+        match select(pin!(next), pin!(self.transport().retry(site))).await {
+            Either::Left((work, _)) => work,
+            Either::Right(_) => {
+                let unreached = std::mem::take(&mut *self.unreached.lock());
+                unreached.iter().for_each(|site| self.queue.may_wait(site));
+                Some(Work::Sites)
+            }
+        }
+    }
+
+    /// Lets sites go on that wait for the order, except those of the current batch.
+    pub(super) async fn let_sites_go_on(&self, busy: &SiteSet) {
+        let waiting = self.queue.take_waiting();
+        let design = self.router.design();
+        for site in (&waiting & design.sites()).iter().filter(|site| !busy.contains(*site)) {
+            if self.transport().batch(site, BatchStep::Leave).await.is_err() {
+                self.unreached.lock().insert(site);
             }
         }
     }
@@ -162,81 +230,145 @@ impl<T: Transport> Ordering<T> {
         commits: &[&OrderedCommit],
         known: Option<&BatchOutcome>,
     ) -> Result<Executed, LogError> {
-        let mut failures = 0;
-        let entered = loop {
-            match self.enter(number, commits).await {
-                Ok(entered) => break entered,
+        // The clients of an earlier run are gone, so any conflict will do.
+        let conflict = |applied: &bool| (!applied).then_some(Conflict::Changed);
+        let mut verdict = known.map(|known| Verdict {
+            outcome: known.clone(),
+            conflicts: known.applied.iter().map(conflict).collect(),
+        });
+        let (mut failures, mut lost) = (0, SiteSet::EMPTY);
+        loop {
+            let takeovers = self.queue.takeovers();
+            let is_repeated = verdict.is_some();
+            let entered = match self.enter(number, commits, (&lost, is_repeated)).await {
+                Ok(entered) => entered,
                 Err((site, failure)) => {
-                    // Others may take over from a failed site.
-                    let failed = self.router.transport().failure(site);
-                    failures += usize::from(failed.is_some());
-                    match failed.filter(|_| failures > FAILURES_MAX) {
-                        Some(error) => return Err(error),
-                        None => self.pause(site, &failure).await?,
+                    if !is_repeated && self.is_lost_for_good(site, commits) {
+                        lost.insert(site);
                     }
+                    self.wait_for(site, &failure, &mut failures).await?;
+                    continue;
+                }
+            };
+            let decided = match &verdict {
+                Some(verdict) => verdict.clone(),
+                None => {
+                    let applied = entered.conflicts.iter().map(Option::is_none).collect();
+                    let outcome = BatchOutcome { number, time: entered.at, applied };
+                    Verdict { outcome, conflicts: entered.conflicts.clone() }
+                }
+            };
+            let outcomes = self.with_earlier(&decided.outcome);
+            let list = Checklist::new(commits, &entered.routing, &lost);
+            let mut writes = list.writes(&decided.outcome.applied, &entered.routing);
+            if self.is_apart && !is_repeated {
+                let all = writes.values().flatten().cloned().collect();
+                let known = Decided { outcomes: outcomes.clone(), writes: all };
+                if !self.queue.decide(takeovers, known) {
+                    continue;
                 }
             }
-        };
-        let Entered { routing, sites, conflicts, at } = entered;
-        let conflicts = match known {
-            // The clients are gone, so any conflict will do.
-            Some(known) => {
-                known.applied.iter().map(|it| (!it).then_some(Conflict::Changed)).collect()
+            // Before any row can be read: a commit that has read one is in a later batch, which
+            // reports the time of the row.
+            if !is_repeated && !commits.is_empty() {
+                self.progress.lock().unsettled.push_back((decided.outcome.clone(), None));
             }
-            None => conflicts,
-        };
-        let applied: Vec<bool> = conflicts.iter().map(Option::is_none).collect();
-        let time = known.map_or(at, |known| known.time);
-        let outcome = BatchOutcome { number, time, applied };
-        let outcomes = self.with_earlier(&outcome);
-        let mut writes = Checklist::new(commits, &routing).writes(&outcome.applied, &routing);
-        // Before any row can be read: a commit that has read one is in a later batch, which reports
-        // the time of the row.
-        if known.is_none() && !commits.is_empty() {
-            self.progress.lock().unsettled.push_back((outcome, None));
+            verdict = Some(decided.clone());
+            let steps = entered.sites.iter().map(|site| {
+                let writes = writes.remove(&site).unwrap_or_default();
+                (site, BatchStep::Install { outcomes: outcomes.clone(), writes, is_repeated })
+            });
+            if let Err((site, failure)) = self.end(number, steps.collect()).await {
+                // The rows of one process are at some of its sites only.
+                if !self.is_apart
+                    && let Some(error) = self.transport().failure(site)
+                {
+                    return Err(error);
+                }
+                self.let_sites_go_on(&entered.sites).await;
+                self.wait_for(site, &failure, &mut 0).await?;
+                continue;
+            }
+            self.queue.is_done(number);
+            if is_repeated {
+                // A site may have entered at an earlier attempt only.
+                let design = self.router.design();
+                design.sites().iter().for_each(|site| self.queue.may_wait(site));
+            }
+            let Verdict { outcome, conflicts } = decided;
+            let first = entered.sites.first().unwrap_or(SiteId(1));
+            return Ok(Executed { time: outcome.time, conflicts, sites: entered.sites, first });
         }
-        // All sites before any error, so that readers wait for no more than they must.
-        let mut installed = Ok(());
-        for site in sites.iter() {
-            let writes = writes.remove(&site).unwrap_or_default();
-            let outcomes = outcomes.clone();
-            let step = BatchStep::Install { outcomes, writes, is_repeated: known.is_some() };
-            installed = installed.and(self.until_done(site, step).await);
-        }
-        installed?;
-        let first = sites.first().unwrap_or(SiteId(1));
-        Ok(Executed { time, conflicts, sites, first })
     }
 
-    /// Lets all sites enter a batch, or none. Returns the first site that refuses.
+    /// Installs a batch at its sites, all before any error, so that readers wait for no more than
+    /// they must. Where sites are in several processes, waits until all have it durably.
+    async fn end(
+        &self,
+        number: u64,
+        steps: Vec<(SiteId, BatchStep)>,
+    ) -> Result<(), (SiteId, Failure)> {
+        let sites: Vec<SiteId> = steps.iter().map(|(site, _)| *site).collect();
+        self.all(steps).await?;
+        match self.is_apart {
+            true => {
+                self.all(sites.iter().map(|site| (*site, BatchStep::Settle { number })).collect())
+                    .await
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// Takes steps at several sites at once. Returns the first failure.
+    async fn all(&self, steps: Vec<(SiteId, BatchStep)>) -> Result<(), (SiteId, Failure)> {
+        let each = steps.into_iter().map(|(site, step)| async move {
+            self.transport().batch(site, step).await.map_err(|failure| (site, failure))
+        });
+        join_all(each).await.into_iter().try_for_each(|taken| taken.map(drop))
+    }
+
+    /// True if no other site can take over from a failed one what these commits name.
+    fn is_lost_for_good(&self, site: SiteId, commits: &[&OrderedCommit]) -> bool {
+        let is_gone = matches!(self.transport().failure(site), Some(LogError::Gone { .. }));
+        let design = self.router.design();
+        let list = Checklist::new(commits, &self.router.routing_table(), &SiteSet::EMPTY);
+        let is_backed = |table| design.table(table).is_ok_and(|it| it.backups().count > 0);
+        is_gone
+            && list
+                .sites()
+                .filter(|(at, ..)| *at == site)
+                .all(|(_, footprint, _)| !footprint.items().iter().any(|it| is_backed(it.table)))
+    }
+
+    /// Lets all sites enter a batch. Returns the first site that refuses. `is_repeated`: the batch
+    /// was decided.
     async fn enter(
         &self,
         number: u64,
         commits: &[&OrderedCommit],
+        (lost, is_repeated): (&SiteSet, bool),
     ) -> Result<Entered, (SiteId, Failure)> {
         let routing = self.router.routing_table();
-        let mut list = Checklist::new(commits, &routing);
+        let attempt = self.attempts.fetch_add(1, Counting::Relaxed) + 1;
+        let mut list = Checklist::new(commits, &routing, lost);
         let steps: Vec<(SiteId, BatchStep)> = list
             .sites()
             .map(|(site, footprint, checks)| {
                 let (footprint, checks) = (footprint.clone(), checks.to_vec());
-                (site, BatchStep::Enter { number, footprint, checks })
+                (site, BatchStep::Enter { number, attempt, footprint, checks })
             })
             .collect();
         let sites: SiteSet = steps.iter().map(|(site, _)| *site).collect();
         // Batches come one after the other, and all transactions lock in the order of sites.
-        let mut at = self.router.transport().now();
+        let mut at = self.transport().now();
         let proposals = sites.iter().map(|site| (site, BatchStep::Propose { number }));
         for (site, step) in steps.into_iter().chain(proposals) {
-            match self.router.transport().batch(site, step).await {
+            match self.transport().batch(site, step).await {
                 Ok(BatchAnswer::Entered(answers)) => list.answered(site, &answers),
                 Ok(BatchAnswer::Proposed(time)) => at = at.max(time),
-                Ok(BatchAnswer::Done) => {}
+                Ok(BatchAnswer::Done | BatchAnswer::Outcomes(_)) => {}
                 Err(failure) => {
-                    for site in sites.iter() {
-                        // A site that has not entered has nothing to leave.
-                        let _ = self.router.transport().batch(site, BatchStep::Leave).await;
-                    }
+                    self.stop_entering(&sites, is_repeated).await;
                     return Err((site, failure));
                 }
             }
@@ -245,26 +377,33 @@ impl<T: Transport> Ordering<T> {
         Ok(Entered { routing, sites, conflicts, at })
     }
 
-    /// Repeats a step until the site has done it.
-    async fn until_done(&self, site: SiteId, step: BatchStep) -> Result<(), LogError> {
-        loop {
-            match self.router.transport().batch(site, step.clone()).await {
-                Ok(_) => return Ok(()),
-                Err(failure) => {
-                    if let Some(error) = self.router.transport().failure(site) {
-                        return Err(error);
-                    }
-                    self.pause(site, &failure).await?;
-                }
-            }
+    /// Lets sites release a batch that not all of them could enter. If it was decided, they keep
+    /// what they hold, because some may have its rows already.
+    async fn stop_entering(&self, sites: &SiteSet, is_decided: bool) {
+        if !is_decided {
+            sites.iter().for_each(|site| self.queue.may_wait(site));
         }
+        self.let_sites_go_on(if is_decided { sites } else { &SiteSet::EMPTY }).await;
     }
 
-    async fn pause(&self, site: SiteId, failure: &Failure) -> Result<(), LogError> {
-        if self.router.transport().is_closing() {
+    /// Waits until a step that a site has refused may be repeated.
+    async fn wait_for(
+        &self,
+        site: SiteId,
+        failure: &Failure,
+        failures: &mut usize,
+    ) -> Result<(), LogError> {
+        if self.transport().is_closing() {
             return Err(self.order.failed(&failure.to_string()));
         }
-        self.router.transport().retry(site).await;
+        // Others may take over from a failed site.
+        if let Some(error) = self.transport().failure(site).filter(|_| !self.is_apart) {
+            *failures += 1;
+            if *failures > FAILURES_MAX {
+                return Err(error);
+            }
+        }
+        self.transport().retry(site).await;
         Ok(())
     }
 
@@ -282,7 +421,7 @@ impl<T: Transport> Ordering<T> {
         }
         let all = &self.router.design().sites().clone() | sites;
         for site in all.iter() {
-            if self.router.transport().batch(site, BatchStep::Settle).await.is_err() {
+            if self.transport().batch(site, BatchStep::Settle { number: 0 }).await.is_err() {
                 return;
             }
         }

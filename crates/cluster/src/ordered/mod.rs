@@ -36,6 +36,7 @@
 //! | [`order`] | the order as a log: batches and their places |
 //! | [`engine`] | the orderer and the executor |
 //! | [`recover`] | what a crash has cut off |
+//! | [`tables`] | which tables are ordered |
 //!
 //! **Invariants.** A batch is durable before a site receives it. The outcome of a batch is reported
 //! by the next batch that closes after any of its rows could be read. Batches are executed in the
@@ -46,17 +47,24 @@
 //! the order and the sites are settled. Transactions that began before it cannot commit to the
 //! table.
 //!
-//! **Left out.** Sites in other processes. Prescient routing and data
+//! **In a cluster** the order is the conductor's, in a log that outlives its process. Gateways of
+//! other processes send their commits to it, and it takes its steps at sites wherever they are.
+//! Another process that becomes the conductor opens the order and continues.
+//!
+//! **Left out.** Prescient routing and data
 //! fusion ([`isomer-batch`](../../../batch/src/lib.rs)): a row is written at its master.
 
 pub(crate) mod engine;
 mod order;
 pub(crate) mod queue;
 mod recover;
+mod tables;
 #[cfg(test)]
 mod tests;
 
 pub use engine::Ordering;
 pub use order::BadOrder;
-pub(crate) use queue::{Applied, COMMIT_BYTES_MAX};
+pub(crate) use queue::{Applied, COMMIT_BYTES_MAX, Decided};
 pub use queue::{NotOrdered, OrderCounters, OrderQueue};
+pub(crate) use recover::Found;
+pub use tables::OrderedTables;

@@ -4,16 +4,21 @@
 //!   submit ──▶ waiting ──▶ taken by the orderer ──▶ ordered ──▶ taken by the executor ──▶ answered
 //! ```
 //!
-//! The queue is the only state that clients share with the engine. It knows no sites.
+//! The queue is the only state that clients and takeovers share with the engine.
+//!
+//! **Takeovers.** A batch that was decided may be at some of its sites only. If the others take over
+//! from a site, they complete its history with its part of that batch ([`Decided`]), as they do
+//! with the transactions that it had prepared. A batch that was not decided is entered again at the
+//! new masters; a takeover that has begun is counted for that ([`OrderQueue::takeovers`]).
 
-use crate::error::Error;
-use arc_swap::ArcSwap;
+use super::recover::decided;
 use futures_util::task::AtomicWaker;
-use isomer_design::{Access, SiteId, TableId, Time};
+use isomer_design::{SiteId, SiteSet, Time};
 use isomer_log::LogError;
-use isomer_site::{Conflict, OrderedCommit, Request};
+use isomer_site::{BatchOutcome, Conflict, OrderedBatch, OrderedCommit, RowWrite};
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,7 +43,7 @@ impl Default for Limits {
 }
 
 /// Why a commit was not applied, or may not have been.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum NotOrdered {
     /// Another commit came first in the order.
     #[error("another commit came first: {0:?}")]
@@ -49,10 +54,13 @@ pub enum NotOrdered {
     /// It may be in the order.
     #[error("the order's log has failed: {0}")]
     Unknown(LogError),
+    /// There is no order here, or not yet.
+    #[error("this process does not order commits")]
+    NotHere,
 }
 
 /// The place and time of an applied commit.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Applied {
     pub(crate) time: Time,
     pub(crate) site: SiteId,
@@ -73,10 +81,34 @@ impl Waiting {
     }
 }
 
+/// A batch whose outcome is known, and which a site may lack.
+#[derive(Clone, Debug)]
+pub(crate) struct Decided {
+    /// Its outcome, after those that the order may not have durably.
+    pub(crate) outcomes: Vec<BatchOutcome>,
+    /// The rows of its applied commits, ordered by table and key.
+    pub(crate) writes: Vec<RowWrite>,
+}
+
+impl Decided {
+    /// The number of the batch.
+    pub(crate) fn number(&self) -> u64 {
+        self.outcomes.last().map_or(0, |outcome| outcome.number)
+    }
+}
+
 /// A batch that is durable in the order.
 pub(crate) struct Ordered {
     pub(crate) number: u64,
     pub(crate) commits: Vec<Arc<Waiting>>,
+}
+
+/// Work of the executor.
+pub(super) enum Work {
+    /// Execute a batch.
+    Batch(Ordered),
+    /// Let sites go on that wait.
+    Sites,
 }
 
 /// See the [module documentation](self).
@@ -85,12 +117,6 @@ pub struct OrderQueue {
     state: Mutex<State>,
     orderer: AtomicWaker,
     executor: AtomicWaker,
-    /// The ordered tables.
-    tables: ArcSwap<BTreeSet<TableId>>,
-    /// Tables that were switched with their rows, and the number of the switch.
-    switched: ArcSwap<BTreeMap<TableId, u64>>,
-    /// The number of switches so far.
-    switches: AtomicU64,
     counters: [AtomicU64; 3],
 }
 
@@ -98,11 +124,33 @@ pub struct OrderQueue {
 struct State {
     waiting: VecDeque<Arc<Waiting>>,
     ordered: VecDeque<Ordered>,
+    /// True once there is an engine.
+    is_running: bool,
+    /// The batch that the executor is installing.
+    decided: Option<Decided>,
+    /// The last batch that was found in the order.
+    found: Option<OrderedBatch>,
+    takeovers: u64,
+    /// Outcomes in the logs of sites whose processes are down.
+    of_lost: Vec<BatchOutcome>,
+    /// Sites that the executor has to let go on.
+    waiting_sites: SiteSet,
     /// Set once the order accepts no more commits.
     halted: Option<LogError>,
     is_closed: bool,
     /// No batch comes any more.
     is_over: bool,
+}
+
+impl State {
+    /// Notes outcomes in the logs of sites.
+    fn know(&mut self, outcomes: Vec<BatchOutcome>) {
+        if let Some(found) = self.found.as_ref().filter(|_| self.decided.is_none()) {
+            let outcome = outcomes.iter().find(|outcome| outcome.number == found.number);
+            self.decided = outcome.map(|outcome| decided(found, outcome.clone()));
+        }
+        self.of_lost.extend(outcomes);
+    }
 }
 
 /// Counts of the order since the database was opened.
@@ -117,57 +165,72 @@ pub struct OrderCounters {
 }
 
 impl OrderQueue {
-    /// True if transactions on the table are ordered.
-    #[inline]
-    pub fn is_ordered(&self, table: TableId) -> bool {
-        self.tables.load().contains(&table)
+    /// There is an engine from now on.
+    pub(crate) fn begin(&self) {
+        self.state.lock().is_running = true;
     }
 
-    /// Refuses a transaction that would write to an ordered table without a place in the order.
-    ///
-    /// # Errors
-    /// [`Error::Ordered`].
-    pub(crate) fn check_unordered(&self, request: &Request<'_>) -> Result<(), Error> {
-        let tables = self.tables.load();
-        let written = request.footprint.items().iter().filter(|it| it.access == Access::Write);
-        match written.map(|item| item.table).find(|table| tables.contains(table)) {
-            Some(table) => Err(Error::Ordered(table)),
-            None => Ok(()),
+    /// True if there is an engine.
+    pub fn is_running(&self) -> bool {
+        self.state.lock().is_running
+    }
+
+    /// The number of takeovers that have begun.
+    pub(super) fn takeovers(&self) -> u64 {
+        self.state.lock().takeovers
+    }
+
+    /// Notes the decision about a batch, unless a takeover has begun since this number of them:
+    /// some of its sites may have entered it, and not their successors. Returns false then.
+    pub(super) fn decide(&self, takeovers: u64, decided: Decided) -> bool {
+        let mut state = self.state.lock();
+        if state.takeovers != takeovers {
+            return false;
         }
+        state.decided = Some(decided);
+        true
     }
 
-    /// Notes whether a table is ordered.
-    pub(crate) fn set_ordered(&self, table: TableId, is_ordered: bool) {
-        self.tables.rcu(|tables| {
-            let mut tables = BTreeSet::clone(tables);
-            match is_ordered {
-                true => tables.insert(table),
-                false => tables.remove(&table),
-            };
-            tables
-        });
+    /// All sites have the batches up to this number.
+    pub(super) fn is_done(&self, number: u64) {
+        let mut state = self.state.lock();
+        state.decided.take_if(|decided| decided.number() <= number);
+        state.found.take_if(|found| found.number <= number);
     }
 
-    /// The number of switches so far. A transaction that has begun before the switch of a table
-    /// cannot commit to it ([`OrderQueue::is_switched_since`]).
-    pub(crate) fn switches(&self) -> u64 {
-        self.switches.load(Ordering::SeqCst)
+    /// Some sites may lack the last batch that was found in the order.
+    pub(super) fn may_lack(&self, batch: OrderedBatch, outcome: Option<BatchOutcome>) {
+        let mut state = self.state.lock();
+        state.found = Some(batch);
+        let known = outcome.into_iter().chain(std::mem::take(&mut state.of_lost)).collect();
+        state.know(known);
     }
 
-    /// Notes that tables have become ordered, or are not ordered any more.
-    pub(crate) fn note_switch(&self, tables: &[TableId]) {
-        let number = self.switches() + 1;
-        self.switched.rcu(|switched| {
-            let mut switched = BTreeMap::clone(switched);
-            switched.extend(tables.iter().map(|table| (*table, number)));
-            switched
-        });
-        self.switches.fetch_max(number, Ordering::SeqCst);
+    /// A takeover begins. Returns the batch that the failed sites may lack.
+    pub(crate) fn take_over(&self) -> Option<Decided> {
+        let mut state = self.state.lock();
+        state.takeovers += 1;
+        state.decided.clone()
     }
 
-    /// True if a table was switched after this number of switches.
-    pub(crate) fn is_switched_since(&self, table: TableId, switches: u64) -> bool {
-        self.switched.load().get(&table).is_some_and(|number| *number > switches)
+    /// Notes outcomes in the log of a site whose process is down.
+    pub(crate) fn note_of_lost(&self, outcomes: Vec<BatchOutcome>) {
+        self.state.lock().know(outcomes);
+    }
+
+    pub(super) fn of_lost(&self) -> Vec<BatchOutcome> {
+        self.state.lock().of_lost.clone()
+    }
+
+    /// A site may have recovered, and [waits](isomer_site::OrderedSite::wait_for_order).
+    pub(crate) fn may_wait(&self, site: SiteId) {
+        self.state.lock().waiting_sites.insert(site);
+        self.executor.wake();
+    }
+
+    /// Sites that may wait. Those that are not left to continue must be noted again.
+    pub(super) fn take_waiting(&self) -> SiteSet {
+        std::mem::take(&mut self.state.lock().waiting_sites)
     }
 
     /// Counts of the order.
@@ -198,6 +261,9 @@ impl OrderQueue {
             let mut state = self.state.lock();
             if let Some(error) = &state.halted {
                 return Err(NotOrdered::Refused(error.clone()));
+            }
+            if !state.is_running {
+                return Err(NotOrdered::NotHere);
             }
             state.waiting.push_back(waiting.clone());
         }
@@ -248,13 +314,16 @@ impl OrderQueue {
         self.executor.wake();
     }
 
-    /// The next batch to be executed. `None` once no batch comes any more.
-    pub(super) async fn next_ordered(&self) -> Option<Ordered> {
+    /// The next work of the executor. `None` once no batch comes any more.
+    pub(super) async fn next_work(&self) -> Option<Work> {
         poll_fn(|cx| {
             self.executor.register(cx.waker());
             let mut state = self.state.lock();
+            if !state.waiting_sites.is_empty() {
+                return Poll::Ready(Some(Work::Sites));
+            }
             match state.ordered.pop_front() {
-                Some(ordered) => Poll::Ready(Some(ordered)),
+                Some(ordered) => Poll::Ready(Some(Work::Batch(ordered))),
                 None if state.is_over => Poll::Ready(None),
                 None => Poll::Pending,
             }

@@ -8,33 +8,77 @@
 //!
 //! The time of a partition's last event says which batches it has, so no site needs a note of the
 //! last batch.
+//!
+//! **In a cluster** the sites go on while the process with the order fails, and another process
+//! opens the order. The sites have ended all but the last batch ([`super::engine`]). Those that have
+//! entered it hold their partitions until the new engine enters again. A batch without an outcome is
+//! decided only once each site was asked for its outcomes, or others have taken over from the site
+//! and its log was read.
 
 use super::engine::Ordering;
 use super::order::BadOrder;
+use super::queue::Decided;
 use crate::transport::Transport;
-use isomer_site::{BatchOutcome, OrderedCommit};
+use isomer_design::{SiteId, SiteSet};
+use isomer_log::LogError;
+use isomer_site::{
+    BatchAnswer, BatchOutcome, BatchStep, OrderedBatch, OrderedCommit, applied_writes,
+};
 use std::collections::BTreeMap;
 
+/// The order as it was found, before it is executed.
+pub(crate) struct Found {
+    batches: Vec<OrderedBatch>,
+    /// The outcomes that the order has.
+    reported: BTreeMap<u64, BatchOutcome>,
+}
+
+impl Found {
+    /// The last batch with commits.
+    fn last(&self) -> Option<&OrderedBatch> {
+        self.batches.iter().rev().find(|batch| !batch.commits.is_empty())
+    }
+}
+
 impl<T: Transport> Ordering<T> {
-    /// Executes what the sites lack. `recovered` are the outcomes in the logs of the sites. Returns
-    /// the number of batches that were decided now.
+    /// Reads the order. From now on commits can be submitted, and takeovers complete the last
+    /// batch, if a site that can be asked now knows its outcome.
     ///
     /// # Errors
     /// [`BadOrder`].
-    pub(crate) async fn recover(&self, recovered: Vec<BatchOutcome>) -> Result<u64, BadOrder> {
+    pub(crate) async fn read(&self) -> Result<Found, BadOrder> {
         let batches = self.order.read()?;
         let reported = batches.iter().flat_map(|batch| batch.outcomes.iter().cloned());
-        let reported: BTreeMap<u64, BatchOutcome> = reported.map(|it| (it.number, it)).collect();
-        let mut outcomes = reported.clone();
-        outcomes.extend(recovered.into_iter().map(|it| (it.number, it)));
-        let last = batches.last().map_or(0, |batch| batch.number);
+        let found = Found { reported: reported.map(|it| (it.number, it)).collect(), batches };
+        self.progress.lock().next = found.batches.last().map_or(0, |batch| batch.number) + 1;
+        if let Some(last) = found.last().filter(|_| self.is_apart) {
+            let mut outcomes = found.reported.clone();
+            for site in self.router.design().sites().iter() {
+                let told = self.tell(site).await.unwrap_or_default();
+                outcomes.extend(told.into_iter().map(|it| (it.number, it)));
+            }
+            self.queue.may_lack(last.clone(), outcomes.remove(&last.number));
+        }
+        self.queue.begin();
+        Ok(found)
+    }
+
+    /// Executes what the sites lack. Returns the number of batches that were decided now.
+    ///
+    /// # Errors
+    /// [`BadOrder`].
+    pub(crate) async fn recover(&self, found: Found) -> Result<u64, BadOrder> {
+        let mut outcomes = found.reported.clone();
+        if found.last().is_some_and(|last| !outcomes.contains_key(&last.number)) {
+            outcomes.extend(self.ask_for_outcomes().await?.into_iter().map(|it| (it.number, it)));
+        }
+        let last = found.batches.last().map_or(0, |batch| batch.number);
         let known = outcomes.last_key_value().map_or(0, |(number, _)| *number);
         if known > last {
             return Err(BadOrder::Short { last, known });
         }
-        self.progress.lock().next = last + 1;
         let mut decided = 0;
-        for batch in batches.iter().filter(|batch| !batch.commits.is_empty()) {
+        for batch in found.batches.iter().filter(|batch| !batch.commits.is_empty()) {
             let outcome = outcomes.get(&batch.number);
             if outcome.is_none() && batch.number < known {
                 return Err(BadOrder::NoOutcome(batch.number, known));
@@ -42,10 +86,50 @@ impl<T: Transport> Ordering<T> {
             decided += u64::from(outcome.is_none());
             let commits: Vec<&OrderedCommit> = batch.commits.iter().collect();
             self.execute(batch.number, &commits, outcome).await?;
-            if let Some(outcome) = outcome.filter(|it| !reported.contains_key(&it.number)) {
+            if let Some(outcome) = outcome.filter(|it| !found.reported.contains_key(&it.number)) {
                 self.progress.lock().unsettled.push_back((outcome.clone(), None));
             }
         }
+        if self.is_apart {
+            let design = self.router.design();
+            design.sites().iter().for_each(|site| self.queue.may_wait(site));
+            self.let_sites_go_on(&SiteSet::EMPTY).await;
+        }
         Ok(decided)
     }
+
+    /// The outcomes that the sites know. Waits for each site, unless others have replaced it.
+    async fn ask_for_outcomes(&self) -> Result<Vec<BatchOutcome>, LogError> {
+        let mut outcomes = Vec::new();
+        for site in self.router.design().sites().iter() {
+            loop {
+                if let Some(told) = self.tell(site).await {
+                    outcomes.extend(told);
+                    break;
+                }
+                if self.router.conductor().membership().is_replaced(site) {
+                    break;
+                }
+                if self.router.transport().is_closing() {
+                    return Err(self.order.failed("this process stops"));
+                }
+                self.router.transport().retry(site).await;
+            }
+        }
+        outcomes.extend(self.queue.of_lost());
+        Ok(outcomes)
+    }
+
+    async fn tell(&self, site: SiteId) -> Option<Vec<BatchOutcome>> {
+        match self.router.transport().batch(site, BatchStep::Tell).await {
+            Ok(BatchAnswer::Outcomes(outcomes)) => Some(outcomes),
+            _ => None,
+        }
+    }
+}
+
+/// What sites may lack of a batch with this outcome.
+pub(super) fn decided(batch: &OrderedBatch, outcome: BatchOutcome) -> Decided {
+    let commits: Vec<&OrderedCommit> = batch.commits.iter().collect();
+    Decided { writes: applied_writes(&commits, &outcome.applied), outcomes: vec![outcome] }
 }

@@ -7,8 +7,9 @@
 //!   disks        the order's log, and a log of each site, sync when the seed says so
 //!   checkpoints  of each site, interrupted at each stage; its log is cut
 //!   crash        what is not synced is lost; sites and engine are opened again
+//!   apart        a site alone crashes and is opened again; or the engine alone, while the sites wait
 //!   check        a model applies the durable order by what commits have read: the rows are equal, and
-//!                so are the answers
+//!                so are the answers. Clients check that no read sees a part of a commit
 //! ```
 //!
 //! Each [`Plant`] is a fault of the protocol that the checks must find.
@@ -34,7 +35,9 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::poll_fn;
 use std::ops::ControlFlow;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering as Order};
@@ -60,6 +63,10 @@ enum Plant {
     ChecksNothing,
     /// A batch is executed before it is durable.
     NotDurable,
+    /// A site that has crashed alone does not wait for the order.
+    GoesOn,
+    /// The next batch begins before all sites have the last one durably.
+    NotSettled,
 }
 
 /// A clock that moves when it is read.
@@ -80,22 +87,37 @@ impl Network for Nowhere {
 
 /// The sites of one run, between two crashes.
 struct World {
-    sites: BTreeMap<SiteId, Site>,
+    sites: Sites,
     clock: Arc<Clock>,
     plant: Plant,
 }
 
+type Sites = Rc<RefCell<BTreeMap<SiteId, Rc<Site>>>>;
+
 async fn step_aside() {
     let mut waited = false;
-    std::future::poll_fn(|_| {
-        if std::mem::replace(&mut waited, true) { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
+    poll_fn(|_| if std::mem::replace(&mut waited, true) { Poll::Ready(()) } else { Poll::Pending })
+        .await;
 }
 
 impl World {
-    fn site(&self, site: SiteId) -> &Site {
-        &self.sites[&site]
+    fn site(&self, site: SiteId) -> Rc<Site> {
+        self.sites.borrow()[&site].clone()
+    }
+
+    /// The result of some work at a site, unless the site crashes meanwhile.
+    async fn at<R>(
+        &self,
+        id: SiteId,
+        work: impl AsyncFnOnce(&Site) -> Result<R, Failure>,
+    ) -> Result<R, Failure> {
+        let site = self.site(id);
+        let mut work = pin!(work(&site));
+        poll_fn(|cx| match Rc::ptr_eq(&site, &self.site(id)) {
+            true => work.as_mut().poll(cx),
+            false => Poll::Ready(Err(Failure::Stopped(id))),
+        })
+        .await
     }
 }
 
@@ -123,7 +145,7 @@ impl Transport for World {
         _: Option<&()>,
         visit: VisitRow<'_>,
     ) -> Result<SeenUpTo, Failure> {
-        self.site(site).read_at(read, at, None, visit).await
+        self.at(site, async |site: &Site| site.read_at(read, at, None, visit).await).await
     }
 
     async fn pin(&self, _: SiteId, _: Time) -> Result<(), Failure> {
@@ -153,11 +175,13 @@ impl Transport for World {
                 own.time = Time(own.time.0 + u64::from(site.0));
             }
             (Plant::ChecksNothing, BatchStep::Enter { checks, .. }) => checks.clear(),
+            (Plant::NotSettled, BatchStep::Settle { .. }) => return Ok(BatchAnswer::Done),
             _ => {}
         }
-        let answer = OrderedSite(self.site(site)).take(step).await;
+        let answer = self.at(site, async |site: &Site| OrderedSite(site).take(step).await).await;
         step_aside().await;
-        answer
+        // The site may crash before the answer has arrived.
+        self.at(site, async |_: &Site| answer).await
     }
 
     async fn retry(&self, _: SiteId) {
@@ -207,12 +231,26 @@ impl Disks {
     }
 
     fn crash(&mut self) {
-        for log in self.sites.values_mut().chain([&mut self.order]) {
-            *log = Arc::new(log.crash(log.durable()));
-        }
-        for checkpoints in self.checkpoints.values_mut() {
-            *checkpoints = Arc::new(checkpoints.crash());
-        }
+        self.order = Arc::new(self.order.crash(self.order.durable()));
+        (1..=SITES).for_each(|site| self.crash_site(SiteId(site)));
+    }
+
+    fn crash_site(&mut self, site: SiteId) {
+        let log = &self.sites[&site];
+        let log = Arc::new(log.crash(log.durable()));
+        self.sites.insert(site, log);
+        let checkpoints = Arc::new(self.checkpoints[&site].crash());
+        self.checkpoints.insert(site, checkpoints);
+    }
+
+    fn open_site(&self, id: SiteId, clock: &Arc<Clock>) -> Rc<Site> {
+        let log = self.sites[&id].clone();
+        let options = SiteOptions::new(id, log, Arc::new(Nowhere), clock.clone());
+        let checkpoints: Option<Arc<dyn Checkpoints>> = Some(self.checkpoints[&id].clone());
+        let site = Site::open(SiteOptions { checkpoints, ..options });
+        // Later than the promises that the site may have made before.
+        clock.0.fetch_add(10_000_000_000, Order::SeqCst);
+        Rc::new(site.expect("its log is sound"))
     }
 }
 
@@ -238,30 +276,35 @@ struct Run {
     queue: Arc<OrderQueue>,
 }
 
-/// Opens sites and engine on what the disks have.
-fn open(disks: &Disks, clock: &Arc<Clock>, plant: Plant) -> Run {
-    let site = |(id, log): (&SiteId, &Arc<MemoryLog>)| {
-        let options = SiteOptions::new(*id, log.clone(), Arc::new(Nowhere), clock.clone());
-        let checkpoints: Option<Arc<dyn Checkpoints>> = Some(disks.checkpoints[id].clone());
-        let options = SiteOptions { checkpoints, ..options };
-        (*id, Site::open(options).expect("its log is sound"))
-    };
-    let sites: BTreeMap<SiteId, Site> = disks.sites.iter().map(site).collect();
-    // Later than the promises that the sites may have made before.
-    clock.0.fetch_add(10_000_000_000, Order::SeqCst);
-    let outcomes = sites.values().flat_map(|site| OrderedSite(site).outcomes()).collect();
-    let world = World { sites, clock: clock.clone(), plant };
+/// Opens all sites on what the disks have.
+fn open_sites(disks: &Disks, clock: &Arc<Clock>) -> Sites {
+    let sites = (1..=SITES).map(|site| (SiteId(site), disks.open_site(SiteId(site), clock)));
+    Rc::new(RefCell::new(sites.collect()))
+}
+
+/// Opens the engine.
+fn open(disks: &Disks, sites: &Sites, clock: &Arc<Clock>, (plant, is_apart): (Plant, bool)) -> Run {
+    let world = World { sites: sites.clone(), clock: clock.clone(), plant };
     let conductor = Conductor::new(world, design(), IDS, Box::new(Static), Box::new(()));
-    let (router, queue) = (Arc::new(Router::new(Arc::new(conductor))), Arc::default());
-    let engine = Ordering::new(router, Arc::clone(&queue), disks.order.clone(), false);
-    settle(engine.recover(outcomes)).expect("the order fits the sites");
+    let queue = conductor.order.clone();
+    let router = Arc::new(Router::new(Arc::new(conductor)));
+    let engine = Ordering::new(router, disks.order.clone(), false, is_apart);
+    let found = settle(engine.read()).expect("an order");
+    let recovered = engine.recover(found);
+    settle_while(recovered, || disks.sites.values().for_each(|log| drop(log.sync())))
+        .expect("the order fits the sites");
     Run { engine: Arc::new(engine), queue }
 }
 
 /// Runs a future alone, to its end.
 fn settle<F: Future>(future: F) -> F::Output {
+    settle_while(future, || {})
+}
+
+fn settle_while<F: Future>(future: F, disks: impl Fn()) -> F::Output {
     let mut future = Box::pin(future);
     for _ in 0..100_000 {
+        disks();
         if let Poll::Ready(done) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             return done;
         }
@@ -283,23 +326,35 @@ fn create_tables(disks: &Disks, clock: &Arc<Clock>) {
     }
 }
 
-/// Reads a range of [`ROWS`] as of a time: keys, values and their versions. `None` if a site no
-/// longer has the history.
-async fn read(world: &World, range: &KeyRange, at: Time) -> Option<Vec<(Key, Vec<u8>, Time)>> {
+/// Reads a range of a table as of a time: keys, values and their versions. `None` if a site no
+/// longer has the history, or crashes.
+async fn read(
+    world: &World,
+    table: TableId,
+    range: &KeyRange,
+    at: Time,
+) -> Option<Vec<(Key, Vec<u8>, Time)>> {
     let (design, mut rows) = (design(), Vec::new());
-    for (piece, placement) in design.partitions_in(ROWS, range) {
+    for (piece, placement) in design.partitions_in(table, range) {
         let part = piece.intersection(range);
-        let read = Read {
-            table: ROWS,
-            span: ReadSpan::Range(&part, Direction::Forward),
-            limit: usize::MAX,
-        };
+        let span = ReadSpan::Range(&part, Direction::Forward);
+        let read = Read { table, span, limit: usize::MAX };
         let mut visit = |key: &[u8], row: &[u8], time: Time| {
             rows.push((Key::from_bytes(key), row.to_vec(), time));
             ControlFlow::Continue(())
         };
-        let seen = world.site(placement.master).read_at(read, at, None, &mut visit);
-        seen.await.ok()?;
+        world.read_at(placement.master, read, at, None, &mut visit).await.ok()?;
+    }
+    Some(rows)
+}
+
+/// Reads a range of [`ROWS`] as of a time, and checks that each row's commit is there as a whole.
+async fn read_rows(world: &World, range: &KeyRange, at: Time) -> Option<Vec<(Key, Vec<u8>, Time)>> {
+    let rows = read(world, ROWS, range, at).await?;
+    for (key, row, _) in &rows {
+        let id: i64 = String::from_utf8_lossy(row).parse().expect("the number of its commit");
+        let own = read(world, IDS, &KeyRange::single(Key::int(id)), at).await?;
+        assert!(!own.is_empty(), "a part of commit {id} is read: its row {key}, not its number");
     }
     Some(rows)
 }
@@ -320,7 +375,7 @@ async fn client(run: &Run, notes: &Notes, number: &AtomicU64, seed: u64) {
                 true => KeyRange::ints(from, from + chance.random_range(1..4)),
                 false => KeyRange::single(Key::int(from)),
             };
-            let Some(rows) = read(world, &range, at).await else { continue 'anew };
+            let Some(rows) = read_rows(world, &range, at).await else { continue 'anew };
             let span = match range == KeyRange::single(Key::int(from)) {
                 true => Span::Key(Key::int(from)),
                 false => Span::Range(range.clone()),
@@ -338,7 +393,7 @@ async fn client(run: &Run, notes: &Notes, number: &AtomicU64, seed: u64) {
                 continue;
             }
             let range = KeyRange::single(key.clone());
-            let Some(rows) = read(world, &range, at).await else { continue 'anew };
+            let Some(rows) = read_rows(world, &range, at).await else { continue 'anew };
             let version = rows.first().map(|(_, _, time)| *time);
             let row = chance.random_bool(0.8).then(|| format!("{id}").into_bytes());
             let expect = match chance.random_bool(0.2) {
@@ -382,8 +437,10 @@ impl Pace for Slowly {
 async fn checkpoint(run: &Run, site: SiteId) {
     let router = run.engine.router.clone();
     loop {
-        let made = router.transport().site(site).checkpoint(&mut Slowly).await;
-        made.expect("a checkpoint in memory");
+        let world = router.transport();
+        let make = async |site: &Site| Ok(site.checkpoint(&mut Slowly).await);
+        let made = world.at(site, make).await;
+        assert!(!matches!(made, Ok(Err(_))), "a checkpoint in memory");
         for _ in 0..20 {
             step_aside().await;
         }
@@ -463,14 +520,14 @@ fn check(run: &Run, all: &[OrderedBatch], notes: &Notes) -> Result<(), String> {
     lost.map_or(Ok(()), |(id, _)| Err(format!("commit {id} was answered, and is lost")))
 }
 
-fn play(seed: u64, plant: Plant) -> Result<usize, String> {
+fn play(seed: u64, plant: Plant, is_apart: bool) -> Result<usize, String> {
     let mut chance = Xoshiro256PlusPlus::seed_from_u64(seed);
     let (clock, mut disks) = (Arc::new(Clock(AtomicU64::new(1000))), Disks::new(plant));
     create_tables(&disks, &clock);
     let (notes, number) = (Notes::default(), AtomicU64::new(1));
-    let mut done = 0;
+    let mut sites = open_sites(&disks, &clock);
     for _ in 0..4 {
-        let run = open(&disks, &clock, plant);
+        let run = open(&disks, &sites, &clock, (plant, is_apart));
         check(&run, &run.engine.order.read().expect("a sound order"), &notes)?;
         {
             let mut tasks: Vec<LocalBoxFuture<'_, ()>> = vec![
@@ -495,13 +552,29 @@ fn play(seed: u64, plant: Plant) -> Result<usize, String> {
                     let site = SiteId(chance.random_range(1..=SITES));
                     disks.sites[&site].sync().expect("a log in memory");
                 }
+                if is_apart && chance.random_bool(0.01) {
+                    let id = SiteId(chance.random_range(1..=SITES));
+                    disks.crash_site(id);
+                    let site = disks.open_site(id, &clock);
+                    if plant != Plant::GoesOn {
+                        OrderedSite(&site).wait_for_order();
+                    }
+                    sites.borrow_mut().insert(id, site);
+                    run.queue.may_wait(id);
+                }
             }
         }
-        done = notes.borrow().values().filter(|sent| sent.answer == Some(true)).count();
-        disks.crash();
+        if is_apart && chance.random_bool(0.5) {
+            // The sites go on.
+            disks.order = Arc::new(disks.order.crash(disks.order.durable()));
+        } else {
+            disks.crash();
+            sites = open_sites(&disks, &clock);
+        }
     }
-    let run = open(&disks, &clock, plant);
+    let run = open(&disks, &sites, &clock, (plant, is_apart));
     check(&run, &run.engine.order.read().expect("a sound order"), &notes)?;
+    let done = notes.borrow().values().filter(|sent| sent.answer == Some(true)).count();
     Ok(done)
 }
 
@@ -509,18 +582,34 @@ fn play(seed: u64, plant: Plant) -> Result<usize, String> {
 fn nothing_is_lost_torn_or_decided_twice_whatever_a_crash_cuts_off() {
     let mut done = 0;
     for seed in 1..=150 {
-        done += play(seed, Plant::None).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
+        let played = play(seed, Plant::None, false);
+        done += played.unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
     }
     assert!(done > 3_000, "few commits were applied: {done}");
 }
 
 #[test]
+fn sites_and_the_engine_may_crash_one_by_one() {
+    let mut done = 0;
+    for seed in 1..=150 {
+        let played = play(seed, Plant::None, true);
+        done += played.unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
+    }
+    assert!(done > 1_000, "few commits were applied: {done}");
+}
+
+#[test]
 fn planted_faults_are_found() {
-    for plant in [Plant::ForgetsOutcomes, Plant::OwnTime, Plant::ChecksNothing, Plant::NotDurable] {
+    let together =
+        [Plant::ForgetsOutcomes, Plant::OwnTime, Plant::ChecksNothing, Plant::NotDurable];
+    let apart = [Plant::GoesOn, Plant::NotSettled];
+    for (plant, is_apart) in
+        together.map(|plant| (plant, false)).into_iter().chain(apart.map(|plant| (plant, true)))
+    {
         let finds = |seed: u64| {
-            let played = std::panic::catch_unwind(|| play(seed, plant));
+            let played = std::panic::catch_unwind(|| play(seed, plant, is_apart));
             !matches!(played, Ok(Ok(_)))
         };
-        assert!((1..=60).any(finds), "{plant:?} is not found");
+        assert!((1..=600).any(finds), "{plant:?} is not found");
     }
 }

@@ -11,8 +11,8 @@ use isomer_site::wire::{
     self, Asked, BadMessage, ClientId, Execute, Latest, Leased, PinAt, ReadAt, Rows, Tick,
 };
 use isomer_site::{
-    Answer, Failure, Network, Part, PartAnswer, Published, Read, Refusal, Reply, Request, SeenUpTo,
-    Step, VisitRow,
+    Answer, BatchAnswer, BatchStep, Failure, Network, Part, PartAnswer, Published, Read, Refusal,
+    Reply, Request, SeenUpTo, Step, VisitRow,
 };
 use isomer_strategy::SiteLoad;
 use parking_lot::Mutex;
@@ -166,6 +166,14 @@ impl Remote {
             })
         });
         self.heard(site, answer)
+    }
+
+    pub(crate) async fn batch(
+        &self,
+        site: SiteId,
+        step: BatchStep,
+    ) -> Result<BatchAnswer, Failure> {
+        self.answer_of(site, &step).await
     }
 
     /// Waits for a tick of the site; if it cannot be reached, for the wire.

@@ -8,7 +8,7 @@ use isomer_site::wire::{
     self, Ask, Execute, Latest, Lease, Leased, PinAt, ReadAt, Rows, Tick, ToConductor,
     ToConductorNow, answer, not_understood,
 };
-use isomer_site::{Failure, Part, Peers, RowsBuffer, SeenUpTo, Step};
+use isomer_site::{BatchStep, Failure, Part, Peers, RowsBuffer, SeenUpTo, Step};
 use isomer_strategy::SiteLoad;
 use std::ops::ControlFlow;
 
@@ -41,6 +41,7 @@ pub(crate) async fn serve<T: Transport + Peers>(
         Ask::UntilDurable(seen) => answer::<SeenUpTo>(&here.until_durable(site, seen).await),
         Ask::Step(step) => answer::<Step>(&here.step(site, step).await),
         Ask::Part(part) => answer::<Part>(&here.part(site, part).await),
+        Ask::Batch(step) => answer::<BatchStep>(&here.batch(site, step).await),
         Ask::Tick(Tick) => {
             here.retry(site).await;
             answer::<Tick>(&())

@@ -20,14 +20,14 @@ use std::sync::Arc;
 /// The process with the router has two sites, and there are two nodes.
 const PROCESSES: &[&[u16]] = &[&[1, 2], &[3], &[4]];
 
-fn options(folder: &Path, logs: &Arc<Service>, at: usize) -> Options {
+pub(super) fn options(folder: &Path, logs: &Arc<Service>, at: usize) -> Options {
     let folder = folder.join(at.to_string());
     let options = Options::in_folder(folder, 0).durability(Durability::Commit);
     let sites = [1, 2, 3, 4].map(SiteId);
     options.sites(&sites).logs(logs.clone())
 }
 
-fn started(folder: &Path, logs: &Arc<Service>) -> Cluster {
+pub(super) fn started(folder: &Path, logs: &Arc<Service>) -> Cluster {
     found_database(&folder.join("0"), &**logs, None).expect("a new database");
     Cluster::open_with(PROCESSES, Procedures::default, |at| options(folder, logs, at))
 }

@@ -17,11 +17,8 @@ pub(crate) fn is_table_ordered(engine: &Engine, table: TableId) -> bool {
 /// Orders the transactions on a new table from now on.
 pub(crate) fn order_table(engine: &Engine, table: &Table) -> Result<(), SqlError> {
     check_order(engine)?;
-    table.parts().try_for_each(|(id, _)| order_part(engine, id))
-}
-
-fn order_part(engine: &Engine, table: TableId) -> Result<(), SqlError> {
-    engine.database().set_ordered(table, true).map_err(database)
+    let parts: Vec<TableId> = table.parts().map(|(id, _)| id).collect();
+    engine.database().set_ordered(&parts, true).map_err(database)
 }
 
 /// Switches a table with rows, which is locked against writers, to the order or back.
@@ -45,7 +42,7 @@ pub(crate) fn switch_isolation(
         return Err(SqlError::unsupported(message).hint("Drop the keys, and add them again."));
     }
     let parts: Vec<TableId> = table.parts().map(|(id, _)| id).collect();
-    engine.database().switch_ordered(&parts, is_ordered).map_err(database)
+    engine.database().set_ordered(&parts, is_ordered).map_err(database)
 }
 
 fn check_order(engine: &Engine) -> Result<(), SqlError> {
@@ -62,7 +59,7 @@ pub(crate) fn inherit_isolation(
     to: TableId,
 ) -> Result<(), SqlError> {
     match is_table_ordered(engine, from) {
-        true => order_part(engine, to),
+        true => engine.database().set_ordered(&[to], true).map_err(database),
         false => Ok(()),
     }
 }

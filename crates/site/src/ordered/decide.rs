@@ -14,7 +14,9 @@
 use super::batch::OrderedCommit;
 use crate::overlay::RowWrite;
 use crate::request::Expect;
-use isomer_design::{Access, Footprint, Key, KeyRange, RoutingTable, SiteId, Span, TableId, Time};
+use isomer_design::{
+    Access, Footprint, Key, KeyRange, RoutingTable, SiteId, SiteSet, Span, TableId, Time,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -40,7 +42,7 @@ pub enum Sees {
 }
 
 /// Why a commit of a batch is not applied.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Conflict {
     /// A row that it writes has another version.
     Changed,
@@ -53,6 +55,8 @@ pub enum Conflict {
     },
     /// There is no such table any more.
     NoTable(TableId),
+    /// A site with rows that it names has failed, and no other site takes over.
+    Lost(SiteId),
 }
 
 /// The parts of one site in a batch.
@@ -80,19 +84,30 @@ pub struct Checklist<'b> {
     commits: &'b [&'b OrderedCommit],
     shares: BTreeMap<SiteId, Share>,
     conditions: Vec<Condition>,
-    /// Tables that a commit names and that do not exist.
-    missing: BTreeMap<usize, TableId>,
+    /// Commits that cannot be applied wherever their rows stand, and why.
+    hopeless: BTreeMap<usize, Conflict>,
 }
 
 impl<'b> Checklist<'b> {
-    /// The conditions of these commits, with the sites of a routing table.
-    pub fn new(commits: &'b [&'b OrderedCommit], routing: &RoutingTable) -> Checklist<'b> {
-        let (shares, conditions, missing) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
-        let mut list = Checklist { commits, shares, conditions, missing };
+    /// The conditions of these commits, with the sites of a routing table. Sites that are `lost`
+    /// take no part, nor do commits that name their rows.
+    pub fn new(
+        commits: &'b [&'b OrderedCommit],
+        routing: &RoutingTable,
+        lost: &SiteSet,
+    ) -> Checklist<'b> {
+        let (shares, conditions, hopeless) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
+        let mut list = Checklist { commits, shares, conditions, hopeless };
         for (at, commit) in commits.iter().enumerate() {
             for reads in &commit.reads {
                 for (table, span, rows) in reads.iter() {
-                    list.add(routing, at, (table, span), Sees::Since(reads.at()), (true, rows));
+                    list.add(
+                        (routing, lost),
+                        at,
+                        (table, span),
+                        Sees::Since(reads.at()),
+                        (true, rows),
+                    );
                 }
             }
             for (&table, rows) in &commit.writes {
@@ -101,9 +116,9 @@ impl<'b> Checklist<'b> {
                     match write.expect {
                         Expect::Version(version) => {
                             let sees = Sees::Version(version);
-                            list.add(routing, at, (table, &span), sees, (false, 1));
+                            list.add((routing, lost), at, (table, &span), sees, (false, 1));
                         }
-                        Expect::Anything => list.take_part(routing, at, table, &span),
+                        Expect::Anything => list.take_part((routing, lost), at, table, &span),
                     }
                 }
             }
@@ -113,7 +128,7 @@ impl<'b> Checklist<'b> {
 
     fn add(
         &mut self,
-        routing: &RoutingTable,
+        routing: (&RoutingTable, &SiteSet),
         commit: usize,
         (table, span): (TableId, &Span),
         sees: Sees,
@@ -130,7 +145,13 @@ impl<'b> Checklist<'b> {
         self.conditions.push(Condition { commit, table, span, is_read, rows, found: Some(0) });
     }
 
-    fn take_part(&mut self, routing: &RoutingTable, commit: usize, table: TableId, span: &Span) {
+    fn take_part(
+        &mut self,
+        routing: (&RoutingTable, &SiteSet),
+        commit: usize,
+        table: TableId,
+        span: &Span,
+    ) {
         for (site, span) in self.placed(routing, commit, table, span) {
             self.shares.entry(site).or_default().footprint.add(table, span, Access::Write);
         }
@@ -139,7 +160,7 @@ impl<'b> Checklist<'b> {
     /// The pieces of a span, with their masters.
     fn placed(
         &mut self,
-        routing: &RoutingTable,
+        (routing, lost): (&RoutingTable, &SiteSet),
         commit: usize,
         table: TableId,
         span: &Span,
@@ -168,8 +189,12 @@ impl<'b> Checklist<'b> {
             }
         }
         if placed.is_empty() && routing.placement(table, span.start()).is_none() {
-            self.missing.entry(commit).or_insert(table);
+            self.hopeless.entry(commit).or_insert(Conflict::NoTable(table));
         }
+        if let Some((site, _)) = placed.iter().find(|(site, _)| lost.contains(*site)) {
+            self.hopeless.entry(commit).or_insert(Conflict::Lost(*site));
+        }
+        placed.retain(|(site, _)| !lost.contains(*site));
         placed
     }
 
@@ -190,8 +215,8 @@ impl<'b> Checklist<'b> {
     /// Why each commit is not applied; `None`: it is. All sites have answered.
     pub fn decide(&self) -> Vec<Option<Conflict>> {
         let mut conflicts: Vec<Option<Conflict>> = vec![None; self.commits.len()];
-        for (&commit, &table) in &self.missing {
-            conflicts[commit] = Some(Conflict::NoTable(table));
+        for (&commit, conflict) in &self.hopeless {
+            conflicts[commit] = Some(conflict.clone());
         }
         for failed in self.conditions.iter().filter(|it| it.found != Some(it.rows)) {
             conflicts[failed.commit].get_or_insert_with(|| match failed.is_read {
@@ -213,27 +238,36 @@ impl<'b> Checklist<'b> {
         conflicts
     }
 
-    /// The rows that the applied commits write, by master. The last writer of a row wins. Tables
-    /// that do not exist any more are left out.
+    /// The rows that the applied commits write, by master. Tables that do not exist any more are
+    /// left out.
     pub fn writes(
         &self,
         applied: &[bool],
         routing: &RoutingTable,
     ) -> BTreeMap<SiteId, Vec<RowWrite>> {
-        let mut last: BTreeMap<(TableId, &Key), Option<&Vec<u8>>> = BTreeMap::new();
-        for (commit, _) in self.commits.iter().zip(applied).filter(|(_, applied)| **applied) {
-            for (&table, rows) in &commit.writes {
-                last.extend(rows.iter().map(|(key, write)| ((table, key), write.row.as_ref())));
-            }
-        }
         let mut by_site: BTreeMap<SiteId, Vec<RowWrite>> = BTreeMap::new();
-        for ((table, key), row) in last {
-            let Some(placement) = routing.placement(table, key) else { continue };
-            let write = RowWrite { table, key: key.clone(), value: row.cloned() };
+        for write in applied_writes(self.commits, applied) {
+            let Some(placement) = routing.placement(write.table, &write.key) else { continue };
             by_site.entry(placement.master).or_default().push(write);
         }
         by_site
     }
+}
+
+/// The rows that the applied commits of a batch write, ordered by table and key. The last writer of
+/// a row wins.
+pub fn applied_writes(commits: &[&OrderedCommit], applied: &[bool]) -> Vec<RowWrite> {
+    let mut last: BTreeMap<(TableId, &Key), Option<&Vec<u8>>> = BTreeMap::new();
+    for (commit, _) in commits.iter().zip(applied).filter(|(_, applied)| **applied) {
+        for (&table, rows) in &commit.writes {
+            last.extend(rows.iter().map(|(key, write)| ((table, key), write.row.as_ref())));
+        }
+    }
+    let write = |((table, key), row): ((TableId, &Key), Option<&Vec<u8>>)| {
+        let (key, value) = (key.clone(), row.cloned());
+        RowWrite { table, key, value }
+    };
+    last.into_iter().map(write).collect()
 }
 
 /// The conflict of a commit with earlier ones of its batch, which have written these keys.

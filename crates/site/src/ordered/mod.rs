@@ -37,6 +37,14 @@
 //! **Repetition.** The time of a partition's last event says which batches the partition has. A
 //! batch that is applied again skips the partitions that have it.
 //!
+//! **A site that has recovered while others went on** may lack the frames of its last moments,
+//! which the order has. Readers must not see its rows beside those of the other sites. So it holds
+//! all partitions that it masters ([`OrderedSite::wait_for_order`]), until the executor has
+//! repeated what it lacks, or has said that it lacks nothing.
+//!
+//! **Attempts.** A batch that meets a change of the design is entered again. An attempt that
+//! follows another keeps its marks, so that readers see all of a batch or nothing.
+//!
 //! **Left out.** A limit of memory at the sites: it holds back other writers only. Batches that
 //! overlap: a site ends one before it enters the next.
 
@@ -45,6 +53,6 @@ mod decide;
 mod site;
 
 pub use batch::{BadBatch, BatchOutcome, OrderedBatch, OrderedCommit};
-pub use decide::{Check, Checklist, Conflict, Sees};
-pub(crate) use site::EnteredBatch;
+pub use decide::{Check, Checklist, Conflict, Sees, applied_writes};
+pub(crate) use site::BatchPlace;
 pub use site::{BatchAnswer, BatchStep, OrderedSite};

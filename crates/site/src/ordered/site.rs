@@ -26,6 +26,8 @@ pub enum BatchStep {
     Enter {
         /// The number of the batch.
         number: u64,
+        /// Counts the attempts to enter batches. An attempt that follows another keeps its locks.
+        attempt: u64,
         /// The keys of this site that the batch names.
         footprint: Footprint,
         /// The checks.
@@ -46,10 +48,16 @@ pub enum BatchStep {
         /// True if the batch may have been installed before. Partitions that have it are skipped.
         is_repeated: bool,
     },
-    /// Release the partitions of a batch that is entered again.
+    /// Release the partitions of a batch that is entered again, or of a site that
+    /// [waits](OrderedSite::wait_for_order) for this.
     Leave,
-    /// Make everything durable that was installed.
-    Settle,
+    /// Make everything durable that was installed, up to the batch of this number.
+    Settle {
+        /// The number of the last batch; 0: whichever there is.
+        number: u64,
+    },
+    /// Tell the outcomes in the newest frame of a batch.
+    Tell,
 }
 
 /// The answer of a site.
@@ -61,15 +69,68 @@ pub enum BatchAnswer {
     Proposed(Time),
     /// The step is done.
     Done,
+    /// Outcomes of batches.
+    Outcomes(Vec<BatchOutcome>),
 }
 
-/// The batch that a site has entered.
-pub(crate) struct EnteredBatch {
+/// The batch of a site, if it has one.
+#[derive(Default)]
+pub(crate) struct BatchPlace {
+    entered: Option<EnteredBatch>,
+    /// Counts the requests to enter or to leave: a later one ends those that still wait.
+    requests: u64,
+}
+
+/// The batch that a site has entered, or the partitions that it holds until it is asked to enter
+/// one.
+#[derive(Default)]
+struct EnteredBatch {
     number: u64,
+    attempt: u64,
     held: Held,
     answers: Vec<Option<u64>>,
-    /// The proposed time, once its partitions are marked.
-    proposal: Option<Time>,
+    /// The proposed time, and the batch that it was proposed for, once partitions are marked.
+    proposal: Option<(Time, TxnId)>,
+}
+
+/// A batch that a site is about to enter. If this is dropped, the partitions that were marked
+/// before stay so.
+struct Entering<'s> {
+    site: &'s Site,
+    batch: EnteredBatch,
+    /// The partitions that are marked.
+    marked: Vec<Arc<SitePartition>>,
+}
+
+impl Entering<'_> {
+    /// Takes the place of an earlier attempt, or of a site that waits.
+    fn follow(&mut self, earlier: EnteredBatch) {
+        if earlier.proposal.is_some() {
+            self.marked.extend(earlier.held.iter().cloned());
+            self.batch.proposal = earlier.proposal;
+        }
+        self.batch.held.absorb(earlier.held);
+    }
+
+    fn is_marked(&self, partition: &Arc<SitePartition>) -> bool {
+        self.marked.iter().any(|marked| Arc::ptr_eq(marked, partition))
+    }
+}
+
+impl Drop for Entering<'_> {
+    fn drop(&mut self) {
+        let mut batch = std::mem::take(&mut self.batch);
+        let Some((_, proposed_for)) = batch.proposal else { return };
+        batch.held.keep_only(&self.marked);
+        let mut place = self.site.batch.lock();
+        if place.entered.is_none() {
+            place.entered = Some(batch);
+            return;
+        }
+        // A later attempt has entered without these partitions, so the batch has no part in them.
+        batch.held.iter().for_each(|partition| partition.cancel_publishing());
+        self.site.sequencer.lock().end_proposal(proposed_for);
+    }
 }
 
 /// The number under which a batch holds a feed open. No site coordinates it.
@@ -88,8 +149,8 @@ impl OrderedSite<'_> {
     /// [`Failure::Log`] if the log refuses the frame: the step can be repeated.
     pub async fn take(&self, step: BatchStep) -> Result<BatchAnswer, Failure> {
         match step {
-            BatchStep::Enter { number, footprint, checks } => {
-                self.enter_batch(number, &footprint, &checks).await
+            BatchStep::Enter { number, attempt, footprint, checks } => {
+                self.enter_batch((number, attempt), &footprint, &checks).await
             }
             BatchStep::Propose { number } => self.propose_time(number).map(BatchAnswer::Proposed),
             BatchStep::Install { outcomes, writes, is_repeated } => {
@@ -103,56 +164,115 @@ impl OrderedSite<'_> {
                 self.leave_batch();
                 Ok(BatchAnswer::Done)
             }
-            BatchStep::Settle => {
+            BatchStep::Settle { number } => {
+                // If the site has restarted since, the batch may be lost.
+                if !self.has_batch(number) {
+                    return Err(Failure::Participant(self.0.id));
+                }
                 self.0.lasting_for_others(self.0.log.end()).await?;
                 Ok(BatchAnswer::Done)
             }
+            BatchStep::Tell => Ok(BatchAnswer::Outcomes(self.outcomes())),
         }
     }
 
-    /// The outcomes in its newest frame of a batch.
-    pub fn outcomes(&self) -> Vec<BatchOutcome> {
+    /// Holds all partitions that the site masters, so that no reader sees them, until a batch has
+    /// entered and ended, or [`BatchStep::Leave`] says that the site lacks nothing. For a site that
+    /// has recovered while others went on: a crash may have taken frames that the order has.
+    pub fn wait_for_order(&self) {
+        let mut held = Held::default();
+        for table in self.0.tables().iter() {
+            for (_, partition) in table.partitions.load().iter() {
+                // A partition with a prepared transaction is held by that.
+                if partition.is_master() && held.lock_once(partition).is_ok() {
+                    self.0.begin_publishing(partition);
+                }
+            }
+        }
+        let proposal = Some((self.propose_for(batch_id(0)), batch_id(0)));
+        let waiting = EnteredBatch { held, proposal, ..EnteredBatch::default() };
+        self.0.batch.lock().entered = Some(waiting);
+    }
+
+    fn propose_for(&self, batch: TxnId) -> Time {
+        self.0.sequencer.lock().propose(&self.0.store.clock, self.0.time.now(), batch)
+    }
+
+    /// True if the site has its part of a batch.
+    fn has_batch(&self, number: u64) -> bool {
+        number == 0 || self.0.batch_outcomes.lock().last().is_some_and(|it| it.number >= number)
+    }
+
+    /// The outcomes of the newest batch, and of those before that the order may not have.
+    fn outcomes(&self) -> Vec<BatchOutcome> {
         self.0.batch_outcomes.lock().clone()
     }
 
     async fn enter_batch(
         &self,
-        number: u64,
+        (number, attempt): (u64, u64),
         footprint: &Footprint,
         checks: &[Check],
     ) -> Result<BatchAnswer, Failure> {
-        if let Some(entered) = self.0.batch.lock().as_ref().filter(|it| it.number == number) {
-            return Ok(BatchAnswer::Entered(entered.answers.clone()));
-        }
-        self.leave_batch();
-        let (mut held, mut context) = (Held::default(), self.0.context()?);
+        let request = {
+            let mut place = self.0.batch.lock();
+            let is_this = |it: &&EnteredBatch| (it.number, it.attempt) == (number, attempt);
+            if let Some(entered) = place.entered.as_ref().filter(is_this) {
+                return Ok(BatchAnswer::Entered(entered.answers.clone()));
+            }
+            place.requests += 1;
+            place.requests
+        };
+        let (batch, marked) = Default::default();
+        let mut entering = Entering { site: self.0, batch, marked };
+        let mut context = self.0.context()?;
         let answers = loop {
-            let attempt = |waker: &Waker| {
-                self.try_enter_batch(footprint, checks, &mut held, &mut context, waker)
-            };
+            {
+                let mut place = self.0.batch.lock();
+                if place.requests != request {
+                    return Err(Failure::Participant(self.0.id));
+                }
+                // It holds partitions that readers must not see yet.
+                place.entered.take().into_iter().for_each(|earlier| entering.follow(earlier));
+            }
+            let held = &mut entering.batch.held;
+            let attempt =
+                |waker: &Waker| self.try_enter_batch(footprint, checks, held, &mut context, waker);
             match once(attempt).await? {
                 Ok(answers) => break answers,
                 Err(Wait) => woken().await,
             }
         };
         drop(context);
-        let entered = EnteredBatch { number, held, answers: answers.clone(), proposal: None };
-        *self.0.batch.lock() = Some(entered);
+        let mut place = self.0.batch.lock();
+        if place.requests != request {
+            drop(place);
+            return Err(Failure::Participant(self.0.id));
+        }
+        let mut batch = std::mem::take(&mut entering.batch);
+        if batch.proposal.is_some() {
+            let is_marked = |it: &Arc<SitePartition>| entering.is_marked(it);
+            batch
+                .held
+                .iter()
+                .filter(|it| !is_marked(it))
+                .for_each(|it| self.0.begin_publishing(it));
+        }
+        (batch.number, batch.attempt) = (number, attempt);
+        batch.answers.clone_from(&answers);
+        place.entered = Some(batch);
         Ok(BatchAnswer::Entered(answers))
     }
 
     fn propose_time(&self, number: u64) -> Result<Time, Failure> {
-        let mut entered = self.0.batch.lock();
-        let batch = entered.as_mut().filter(|it| it.number == number);
+        let mut place = self.0.batch.lock();
+        let batch = place.entered.as_mut().filter(|it| it.number == number);
         let batch = batch.ok_or(Failure::Participant(self.0.id))?;
-        Ok(*batch.proposal.get_or_insert_with(|| {
+        let (time, _) = *batch.proposal.get_or_insert_with(|| {
             batch.held.iter().for_each(|partition| self.0.begin_publishing(partition));
-            self.0.sequencer.lock().propose(
-                &self.0.store.clock,
-                self.0.time.now(),
-                batch_id(number),
-            )
-        }))
+            (self.propose_for(batch_id(number)), batch_id(number))
+        });
+        Ok(time)
     }
 
     fn try_enter_batch(
@@ -214,9 +334,18 @@ impl OrderedSite<'_> {
         let nothing = (Seen::default(), Tickets::new());
         let Some(BatchOutcome { number, time, .. }) = outcomes.last() else { return Ok(nothing) };
         let (number, time) = (*number, *time);
-        let mut entered = self.0.batch.lock();
-        let Some(batch) = entered.take_if(|it| it.number == number) else { return Ok(nothing) };
-        let proposal = batch.proposal.expect("a batch is installed once its sites have proposed");
+        let mut place = self.0.batch.lock();
+        let Some(batch) = place.entered.take_if(|it| it.number == number) else {
+            // The batch is here already, or the site has restarted since it entered.
+            return match self.has_batch(number) {
+                true => Ok(nothing),
+                false => Err(Failure::Participant(self.0.id)),
+            };
+        };
+        let Some((proposal, proposed_for)) = batch.proposal else {
+            place.entered = Some(batch);
+            return Err(Failure::Participant(self.0.id));
+        };
         assert!(is_repeated || proposal <= time, "a commit is not before what was proposed");
         let mut frame = FrameWriter::new(FrameKind::Batch(outcomes.to_vec()));
         let (written, rows) = written(&batch.held, writes, time, is_repeated, &mut frame);
@@ -224,7 +353,7 @@ impl OrderedSite<'_> {
         if !written.is_empty() {
             let followers = written.iter().map(|partition| partition.followers());
             let appended = self.0.context().and_then(|context| {
-                Ok((context, self.append(batch_id(number), frame, time, followers)?))
+                Ok((context, self.append(proposed_for, frame, time, followers)?))
             });
             match appended {
                 Ok((context, end)) => {
@@ -233,12 +362,15 @@ impl OrderedSite<'_> {
                     own = self.install_all(context, &written, &rows, (time, position));
                 }
                 Err(failure) => {
-                    *entered = Some(batch);
+                    place.entered = Some(batch);
                     return Err(failure);
                 }
             }
         }
-        self.0.sequencer.lock().end_proposal(batch_id(number));
+        if written.is_empty() {
+            *self.0.batch_outcomes.lock() = outcomes.to_vec();
+        }
+        self.0.sequencer.lock().end_proposal(proposed_for);
         // The rows that were read stay until the commit: later commits here get later times.
         self.0.store.clock.raise(time);
         for partition in batch.held.iter() {
@@ -279,10 +411,15 @@ impl OrderedSite<'_> {
     }
 
     fn leave_batch(&self) {
-        let left = self.0.batch.lock().take().filter(|batch| batch.proposal.is_some());
-        if let Some(batch) = left {
-            batch.held.iter().for_each(|partition| partition.cancel_publishing());
-            self.0.sequencer.lock().end_proposal(batch_id(batch.number));
+        let left = {
+            let mut place = self.0.batch.lock();
+            place.requests += 1;
+            place.entered.take()
+        };
+        let Some(left) = left else { return };
+        if let Some((_, proposed_for)) = left.proposal {
+            left.held.iter().for_each(|partition| partition.cancel_publishing());
+            self.0.sequencer.lock().end_proposal(proposed_for);
         }
     }
 

@@ -65,10 +65,12 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
+//! | `batch` | the batch of the total order that a failed site may lack |
 //! | `own` | at the site itself: its own tail, and who has it |
 //! | `others` | at other sites: the tails of masters, and fences |
 //! | `takeover` | the history of a failed site: a pure function |
 
+mod batch;
 mod others;
 mod own;
 pub(crate) mod settled;

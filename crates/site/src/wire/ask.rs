@@ -11,7 +11,6 @@
 //!
 //! **Pins** have no request to release them. The client numbers its pins. Each of its leases, sent
 //! every few milliseconds, lists the pins up to its last number that it still has:
-//! milliseconds, says which of those up to its last number it still has:
 //!
 //! ```text
 //!   client 7                                     site
@@ -30,6 +29,7 @@
 
 use crate::error::{Failure, Refusal};
 use crate::execute::{Read, ReadSpan, SeenUpTo};
+use crate::ordered::{BatchAnswer, BatchStep};
 use crate::record::RowsBuffer;
 use crate::request::{Body, CheckedWrites, Reply, Request, Shares};
 use crate::step::{Answer, Step};
@@ -70,6 +70,7 @@ asked! {
     9 Latest       => Time;
     10 ToConductor => Vec<u8>;
     11 ToConductorNow => Vec<u8>;
+    12 BatchStep   => Result<BatchAnswer, Failure>;
 }
 
 /// A [`Request`] whose body is data.

@@ -14,6 +14,7 @@
 //!          9  latest                                    nothing                Time
 //!         10  to the conductor                          bytes of its gateways  bytes
 //!         11  to the conductor, now                     bytes of its gateways  bytes
+//!         12  batch                                     a BatchStep            BatchAnswer, or Failure
 //!         64  message         body: from, to, and a Message           none
 //!   96 - 111  the carrier's   bodies of its own, such as handshakes
 //!        127  published       body: a Time. Comes before the answer of an execute
@@ -49,6 +50,7 @@ mod tests;
 
 use crate::execute::SeenUpTo;
 use crate::message::Message;
+use crate::ordered::BatchStep;
 use crate::step::Step;
 use crate::two_phase::Part;
 pub use ask::{
@@ -158,6 +160,8 @@ pub enum Ask {
     ToConductor(ToConductor),
     /// The same, before others.
     ToConductorNow(ToConductorNow),
+    /// Take a step of a batch of ordered commits.
+    Batch(BatchStep),
 }
 
 /// Encodes a request to a site.
@@ -190,7 +194,8 @@ pub fn read_ask(bytes: &[u8]) -> Result<(SiteId, Ask), BadMessage> {
         Latest::KIND => of(&opened, Ask::Latest),
         ToConductor::KIND => of(&opened, Ask::ToConductor),
         ToConductorNow::KIND => of(&opened, Ask::ToConductorNow),
-        kind => Err(BadMessage::Kind { kind, expected: "1 to 11, a request" }),
+        BatchStep::KIND => of(&opened, Ask::Batch),
+        kind => Err(BadMessage::Kind { kind, expected: "1 to 12, a request" }),
     }
 }
 

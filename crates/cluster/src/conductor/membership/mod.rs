@@ -15,6 +15,7 @@
 
 mod evacuation;
 mod lost;
+mod lost_batch;
 mod promotion;
 mod readmission;
 mod report;

@@ -50,6 +50,7 @@
 //! writes.
 
 use super::lost::note_lost;
+use super::lost_batch::complete;
 use super::promotion::{Surveyed, promote};
 use super::report::FailedOver;
 use super::state::Towards;
@@ -306,6 +307,7 @@ impl<'c, T: Transport> Takeover<'c, T> {
                 of.log = self.history(site)?;
             }
         }
+        let decided = self.conductor.order.take_over();
         let found = take_over(&known)?;
         // A site that is not readmitted yet may hold what others have taken over from it.
         let mut members = others.clone();
@@ -326,6 +328,11 @@ impl<'c, T: Transport> Takeover<'c, T> {
                 }
             }
         }
+        for (site, of) in &known {
+            if let (Some(decided), Some(log)) = (&decided, &of.log) {
+                complete(self.conductor, (*site, log), decided, &members).await?;
+            }
+        }
         let places = self.reshape(places, &members).await?;
         let mut surveys = Vec::new();
         for place in places {
@@ -342,6 +349,7 @@ impl<'c, T: Transport> Takeover<'c, T> {
             return Ok(Some(known.clone()));
         }
         let read = home(self.conductor).history(site).map_err(|error| error.to_string())?;
+        self.conductor.order.note_of_lost(read.iter().flat_map(TailCopy::batch_outcomes).collect());
         histories.extend(read.clone().map(|read| (site, read)));
         Ok(read)
     }

@@ -13,6 +13,7 @@
 //! can see it. So a definition and the first rows of its table are one ordinary commit.
 
 use super::{OpenError, OpenTransaction};
+use crate::conductor::link_of;
 use crate::error::Error;
 use crate::ordered::{Applied, COMMIT_BYTES_MAX, NotOrdered};
 use crate::router::{Ran, Router, unless};
@@ -37,15 +38,14 @@ pub(super) struct OrderedPart {
 impl OrderedPart {
     /// Of a transaction that begins.
     pub(super) fn begin<T: Transport>(router: &Router<T>) -> OrderedPart {
-        let switches = router.ordered().map_or(0, |queue| queue.switches());
+        let switches = router.ordered().switches();
         OrderedPart { switches, ..OrderedPart::default() }
     }
 
     /// True if the transaction's work on the table is ordered.
     #[inline]
     pub(super) fn has<T: Transport>(&self, router: &Router<T>, table: TableId) -> bool {
-        let is_ordered = router.ordered().is_some_and(|queue| queue.is_ordered(table));
-        is_ordered && !self.own.contains(&table)
+        router.ordered().has(table) && !self.own.contains(&table)
     }
 
     /// Adds a span to what the commit validates. Returns the bytes that this takes.
@@ -77,15 +77,15 @@ pub fn own_table<T: Transport>(txn: &mut OpenTransaction<T>, table: TableId) {
 /// Refuses the commit of a transaction to tables that were switched since it began: its reads were
 /// kept, or its rows locked, for the other way.
 pub(super) fn check_switches<T: Transport>(txn: &OpenTransaction<T>) -> Result<(), OpenError> {
-    let Some(queue) = txn.gateway.router().ordered() else { return Ok(()) };
-    let switches = txn.ordered.switches;
-    if queue.switches() == switches {
+    let (ordered, switches) = (txn.gateway.router().ordered(), txn.ordered.switches);
+    if ordered.switches() == switches {
         return Ok(());
     }
     let read = txn.ordered.reads.iter().chain([&txn.reads]);
     let read = read.flat_map(|reads| reads.tables().map(|(table, _)| table));
+    let is_own = |table: &TableId| txn.ordered.own.contains(table);
     let mut tables = txn.workspace.writes().keys().copied().chain(read);
-    match tables.find(|table| queue.is_switched_since(*table, switches)) {
+    match tables.find(|table| !is_own(table) && ordered.is_switched_since(*table, switches)) {
         Some(table) => Err(OpenError::ReadChanged { table, span: Span::Range(KeyRange::all()) }),
         None => Ok(()),
     }
@@ -106,7 +106,6 @@ pub(super) async fn commit_in_order<T: Transport>(
 ) -> Result<Option<Ran>, OpenError> {
     let gateway = txn.gateway.clone();
     let router = gateway.router();
-    let queue = router.ordered().expect("there are ordered tables").clone();
     let is_other = |table: TableId| !txn.ordered.has(router, table);
     if txn.workspace.writes().keys().any(|table| is_other(*table)) {
         return Err(OpenError::Mixed);
@@ -125,7 +124,11 @@ pub(super) async fn commit_in_order<T: Transport>(
     unless(&over, durable).await.map_err(OpenError::Canceled)??;
     let reads = std::mem::take(&mut txn.ordered.reads);
     let commit = OrderedCommit { reads, writes: txn.workspace.writes().clone() };
-    let Applied { time, site } = queue.submit(commit).await.map_err(refused)?;
+    let submitted = match link_of(router.conductor()) {
+        Some(link) => link.order(gateway.transport(), commit).await?,
+        None => router.conductor().order.submit(commit).await,
+    };
+    let Applied { time, site } = submitted.map_err(refused)?;
     txn.session.has_seen(time);
     let place = Place::At(site);
     if has_written {
@@ -147,6 +150,11 @@ fn refused(why: NotOrdered) -> OpenError {
             let span = Span::Range(KeyRange::all());
             OpenError::ReadChanged { table, span }
         }
+        NotOrdered::Conflict(Conflict::Lost(site)) => {
+            let why = "its process is down".to_owned();
+            Error::Failure(Failure::Unreachable { site, why }).into()
+        }
+        NotOrdered::NotHere => Error::NoSeat.into(),
         NotOrdered::Refused(error) => Error::Failure(Failure::Log(error)).into(),
         NotOrdered::Unknown(error) => Error::Failure(Failure::Unknown(error)).into(),
     }

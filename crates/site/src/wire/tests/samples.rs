@@ -8,6 +8,7 @@ use crate::failover::Standing;
 use crate::frame::{FrameKind, TxnId};
 use crate::full::Full;
 use crate::message::{Epoch, Feed, FeedItem, Message, Question, Subscription, TailItem};
+use crate::ordered::{BatchAnswer, BatchOutcome, BatchStep, Check, Sees};
 use crate::overlay::RowWrite;
 use crate::place::Reached;
 use crate::record::{Event, FrameWriter, Record, RowsBuffer};
@@ -144,6 +145,10 @@ fn asks(seed: u64, samples: &mut Vec<Sample>) {
     add("latest", 1, |g, _| asked(g, &Latest));
     add("to the conductor", 1, |g, _| asked(g, &ToConductor(b"of a gateway".to_vec())));
     add("to the conductor now", 1, |g, _| asked(g, &ToConductorNow(b"of a gateway".to_vec())));
+    add("batch", 6, |g, variant| {
+        let step = batch_step(g, variant);
+        asked(g, &step)
+    });
 }
 
 fn answers(seed: u64, samples: &mut Vec<Sample>) {
@@ -228,6 +233,51 @@ fn answers(seed: u64, samples: &mut Vec<Sample>) {
     add("latest is", 1, |g, _| answered::<Latest>(&g.time()));
     add("from the conductor", 1, |_, _| answered::<ToConductor>(&b"to a gateway".to_vec()));
     add("from the conductor now", 1, |_, _| answered::<ToConductorNow>(&b"to it".to_vec()));
+    add("batch_answer", 5, |g, variant| {
+        answered::<BatchStep>(&match variant {
+            0 => Ok(BatchAnswer::Entered(g.some(|g| g.flag().then(|| g.number())))),
+            1 => Ok(BatchAnswer::Proposed(g.time())),
+            2 => Ok(BatchAnswer::Done),
+            3 => Ok(BatchAnswer::Outcomes(g.some(outcome))),
+            _ => Err(Failure::Participant(g.site())),
+        })
+    });
+}
+
+fn batch_step(g: &mut Gen, variant: usize) -> BatchStep {
+    match variant {
+        0 => {
+            let (number, attempt, footprint) = (g.number(), g.number(), g.footprint());
+            let sees = |g: &mut Gen| match g.flag() {
+                true => Sees::Since(g.time()),
+                false => Sees::Version(g.flag().then(|| g.time())),
+            };
+            let check = |g: &mut Gen| {
+                let span = match g.flag() {
+                    true => Span::Key(g.key()),
+                    false => Span::Range(g.range()),
+                };
+                Check { table: g.table(), span, sees: sees(g) }
+            };
+            BatchStep::Enter { number, attempt, footprint, checks: g.some(check) }
+        }
+        1 => BatchStep::Propose { number: g.number() },
+        2 => {
+            let write = |g: &mut Gen| {
+                let (table, key) = (g.table(), g.key());
+                RowWrite { table, key, value: g.flag().then(|| g.bytes()) }
+            };
+            let (outcomes, writes, is_repeated) = (g.some(outcome), g.some(write), g.flag());
+            BatchStep::Install { outcomes, writes, is_repeated }
+        }
+        3 => BatchStep::Leave,
+        4 => BatchStep::Settle { number: g.number() },
+        _ => BatchStep::Tell,
+    }
+}
+
+fn outcome(g: &mut Gen) -> BatchOutcome {
+    BatchOutcome { number: g.number(), time: g.time(), applied: g.some(Gen::flag) }
 }
 
 /// A sample of each variant of a kind.
@@ -259,8 +309,8 @@ fn asked<A: Asked + Debug>(g: &mut Gen, asked: &A) -> Sample {
     sample(wire::ask(site, asked), &(site, asked), |bytes| {
         let (site, ask) = wire::read_ask(bytes)?;
         use wire::Ask::{
-            Execute, Latest, Lease, Part, Pin, Read, Step, Tick, ToConductor, ToConductorNow,
-            UntilDurable,
+            Batch, Execute, Latest, Lease, Part, Pin, Read, Step, Tick, ToConductor,
+            ToConductorNow, UntilDurable,
         };
         Ok(match ask {
             Execute(asked) => (text(&(site, &asked)), wire::ask(site, &asked)),
@@ -274,6 +324,7 @@ fn asked<A: Asked + Debug>(g: &mut Gen, asked: &A) -> Sample {
             Latest(asked) => (text(&(site, &asked)), wire::ask(site, &asked)),
             ToConductor(asked) => (text(&(site, &asked)), wire::ask(site, &asked)),
             ToConductorNow(asked) => (text(&(site, &asked)), wire::ask(site, &asked)),
+            Batch(asked) => (text(&(site, &asked)), wire::ask(site, &asked)),
         })
     })
 }
