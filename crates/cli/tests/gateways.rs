@@ -73,7 +73,11 @@ fn every_process_runs_sql_and_may_be_killed() {
         .batch_execute(&format!(
             "create table accounts (id int primary key, v bigint) with (backups = 1);
              insert into accounts select g, {START} from generate_series(0, {ACCOUNTS} - 1) g;
-             alter table accounts split at (10); alter table accounts remaster at (10) to site 2"
+             alter table accounts split at (10); alter table accounts remaster at (10) to site 2;
+             create table ordered (id int primary key, v bigint)
+                 with (backups = 1, isolation = ordered);
+             insert into ordered select * from accounts;
+             alter table ordered split at (10); alter table ordered remaster at (10) to site 2"
         ))
         .expect("rows at two processes");
     // A process without the conductor.
@@ -95,7 +99,7 @@ fn every_process_runs_sql_and_may_be_killed() {
         let logs = status.out.split_once("redo logs at the nodes\n").map(|(_, logs)| logs);
         let mut rows = logs.unwrap_or_default().lines().skip(1);
         let rows = rows.by_ref().take_while(|row| !row.trim().is_empty()).collect::<Vec<_>>();
-        rows.len() == 4 && rows.iter().all(|row| row.trim().ends_with("none"))
+        rows.len() == 5 && rows.iter().all(|row| row.trim().ends_with("none"))
     });
     // The conductor's.
     let _back = while_transferring(&ports[1..], || {
@@ -221,7 +225,8 @@ fn while_transferring<R>(ports: &[u16], trouble: impl FnOnce() -> R) -> R {
                 let (is_over, done) = (&is_over, &done);
                 let [own, other] = [number, number + 1].map(|at| ports[at % ports.len()]);
                 let [own, other] = [own, other].map(|port| client_at(port).expect("it serves"));
-                scope.spawn(move || transfer(own, other, number as i32, is_over, done))
+                let table = if number < 2 { "accounts" } else { "ordered" };
+                scope.spawn(move || transfer(table, [own, other], number as i32, is_over, done))
             })
             .collect();
         let result = trouble();
@@ -233,15 +238,17 @@ fn while_transferring<R>(ports: &[u16], trouble: impl FnOnce() -> R) -> R {
     });
     for port in ports {
         let mut client = client_at(*port).expect("it serves");
-        let sum = one(&mut client, "select sum(v) from accounts where id < 1000");
-        assert_eq!(sum, (i64::from(ACCOUNTS) * START).to_string());
+        for table in ["accounts", "ordered"] {
+            let sum = one(&mut client, &format!("select sum(v) from {table} where id < 1000"));
+            assert_eq!(sum, (i64::from(ACCOUNTS) * START).to_string(), "{table}");
+        }
     }
     result
 }
 
 fn transfer(
-    mut own: Client,
-    mut other: Client,
+    table: &str,
+    [mut own, mut other]: [Client; 2],
     number: i32,
     is_over: &AtomicBool,
     done: &AtomicU64,
@@ -249,7 +256,7 @@ fn transfer(
     // Each client has a row of its own, which only it writes.
     let mark = 1000 + number;
     let insert =
-        format!("insert into accounts values ({mark}, 0) on conflict (id) do update set v = 0");
+        format!("insert into {table} values ({mark}, 0) on conflict (id) do update set v = 0");
     own.batch_execute(&insert).expect("a row of its own");
     let (mut round, mut written) = (number, 0_i64);
     while !is_over.load(Ordering::SeqCst) {
@@ -260,14 +267,14 @@ fn transfer(
             continue;
         }
         let moved = own.batch_execute(&format!(
-            "begin; update accounts set v = v - 1 where id = {low};
-             update accounts set v = v + 1 where id = {high};
-             update accounts set v = v + 1 where id = {mark}; commit"
+            "begin; update {table} set v = v - 1 where id = {low};
+             update {table} set v = v + 1 where id = {high};
+             update {table} set v = v + 1 where id = {mark}; commit"
         ));
         match moved {
             Ok(()) => {
                 written += 1;
-                let shown = seen(&mut other, &format!("select v from accounts where id = {mark}"));
+                let shown = seen(&mut other, &format!("select v from {table} where id = {mark}"));
                 assert_eq!(shown, written.to_string(), "what was committed is seen elsewhere");
                 done.fetch_add(1, Ordering::SeqCst);
             }

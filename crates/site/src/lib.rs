@@ -79,8 +79,8 @@ pub use message::{
     Epoch, Feed, FeedItem, Message, Network, Question, Subscription, TailItem, TimeSource,
 };
 pub use ordered::{
-    BadBatch, BatchAnswer, BatchOutcome, BatchStep, Check, Checklist, Conflict, OrderedBatch,
-    OrderedCommit, OrderedSite, Sees, applied_writes,
+    BadBatch, BatchAnswer, BatchOutcome, BatchStep, Check, Checklist, CommitId, Conflict,
+    OrderedBatch, OrderedCommit, OrderedSite, Sees, applied_writes,
 };
 pub use overlay::Overlay;
 pub use overlay::RowWrite;

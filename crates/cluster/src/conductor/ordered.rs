@@ -48,7 +48,7 @@ pub(super) async fn settle<T: Transport>(conductor: &Conductor<T>) -> Result<(),
         NotOrdered::Refused(error) | NotOrdered::Unknown(error) => {
             Error::Failure(Failure::Log(error))
         }
-        NotOrdered::NotHere => Error::NoSeat,
+        NotOrdered::NotHere | NotOrdered::Never => Error::NoSeat,
         NotOrdered::Conflict(_) => unreachable!("a commit without reads has no conflict"),
     })?;
     for site in conductor.design().sites().iter().filter(|site| conductor.is_usable(*site)) {

@@ -110,7 +110,8 @@ impl Database {
         let runtime = node.runtime.clone();
         let sites = runtime.sites_here();
         let design = Design::new(sites.iter()).map_err(Box::new)?;
-        let (transport, link) = (Embedded::new(runtime.clone()), Arc::new(Link::new(name)));
+        let (transport, link) =
+            (Embedded::new(runtime.clone()), Arc::new(Link::new(name, runtime.client)));
         let strategy = Box::new(OfGateway::new(link.clone()));
         let conductor = Arc::new(copy_of(transport, design, strategy, link.clone()));
         let background = Background::follow(&conductor, &runtime);

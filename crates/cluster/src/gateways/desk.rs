@@ -258,6 +258,10 @@ impl<T: Transport> Desk<T> {
                 true => Answer::Ordered(self.conductor().order.submit(commit).await),
                 false => Answer::NoSeat,
             },
+            Ask::OutcomeOf { seat, id } => match self.seats.lock().taken.contains_key(&seat) {
+                true => Answer::Ordered(self.conductor().order.outcome_of(id).await),
+                false => Answer::NoSeat,
+            },
         }
     }
 

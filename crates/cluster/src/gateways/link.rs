@@ -24,8 +24,9 @@ use crate::remote::Unanswered;
 use crate::router::unless;
 use crate::transport::Transport;
 use isomer_design::{Design, SiteId, Time};
+use isomer_site::wire::ClientId;
 use isomer_site::wire::Execute;
-use isomer_site::{Failure, OrderedCommit, Request};
+use isomer_site::{CommitId, Failure, OrderedCommit, Request};
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, VecDeque};
 use std::future::poll_fn;
@@ -37,6 +38,10 @@ use std::task::{Poll, Waker};
 const TXN_BITS: u32 = 40;
 /// The most samples between two polls.
 const SAMPLES_MAX: usize = 1024;
+/// How long a gateway asks what became of an ordered commit, in nanoseconds.
+const OUTCOME_NS: u64 = 30_000_000_000;
+/// The pause between two such questions, in nanoseconds.
+const PAUSE_NS: u64 = 100_000_000;
 /// The most frees in one request.
 const FREED_MAX: usize = 1024;
 
@@ -54,6 +59,10 @@ pub(crate) fn seat_of(owner: Owner) -> Seat {
 pub struct Link {
     /// The name of this process.
     name: String,
+    /// The number of this run of the gateway.
+    id: ClientId,
+    /// The number of its last ordered commit.
+    commits: AtomicU64,
     /// 0 without a seat.
     seat: AtomicU64,
     /// It has the news up to this number.
@@ -118,13 +127,15 @@ pub struct LinkShown {
 
 impl Link {
     /// A gateway without a seat, of the process of this name.
-    pub(crate) fn new(name: &str) -> Link {
-        let [seat, has, until, last, misses] = [0; 5].map(AtomicU64::new);
+    pub(crate) fn new(name: &str, id: ClientId) -> Link {
+        let [seat, has, until, last, misses, commits] = [0; 6].map(AtomicU64::new);
         let (freeing, waiting, until_news) = Default::default();
         let (name, listener) = (name.to_owned(), OnceLock::new());
         let (over_since, seated_at, wanted, samples) = Default::default();
         Link {
             name,
+            id,
+            commits,
             seat,
             has,
             until,
@@ -501,20 +512,47 @@ impl Link {
         self.ordered(transport, &Ask::Define { seat: self.seat(), definition }).await
     }
 
-    /// Has the conductor put a commit into the order.
+    /// Has the conductor put a commit into the order. If no answer comes, asks the conductor, or the
+    /// next one, what became of it.
     ///
     /// # Errors
     /// [`Error::NoSeat`]: it is not in the order. [`Failure::Stopped`]: it may be.
-    pub(crate) async fn order(
+    pub(crate) async fn order<T: Transport>(
         &self,
-        transport: &impl Transport,
+        conductor: &Conductor<T>,
         commit: OrderedCommit,
     ) -> Result<Result<Applied, NotOrdered>, Error> {
-        match self.ask(transport, &Ask::Order { seat: self.seat(), commit }).await {
-            Ok(Answer::Ordered(outcome)) => Ok(outcome),
-            Ok(_) | Err(Unanswered::Unreachable(_)) => Err(Error::NoSeat),
-            Err(Unanswered::Lost) => Err(Error::Failure(Failure::Stopped(SiteId(0)))),
+        let transport = conductor.transport();
+        let number = self.commits.fetch_add(1, Ordering::Relaxed) + 1;
+        let id = CommitId { gateway: self.id, number };
+        let ask = Ask::Order { seat: self.seat(), commit: OrderedCommit { id, ..commit } };
+        match self.ask(transport, &ask).await {
+            Ok(Answer::Ordered(Err(NotOrdered::Unknown(_)))) | Err(Unanswered::Lost) => {}
+            Ok(Answer::Ordered(outcome)) => return Ok(outcome),
+            Ok(_) | Err(Unanswered::Unreachable(_)) => return Err(Error::NoSeat),
         }
+        let until = transport.now().0 + OUTCOME_NS;
+        while transport.now().0 < until {
+            let left = until.saturating_sub(transport.now().0);
+            self.seated_within(|| transport.now(), left).await;
+            let answer = match self.ended() {
+                Some(_) => Ok(Answer::Ordered(conductor.order.outcome_of(id).await)),
+                None => self.ask(transport, &Ask::OutcomeOf { seat: self.seat(), id }).await,
+            };
+            match answer {
+                Ok(Answer::Ordered(Err(NotOrdered::NotHere | NotOrdered::Unknown(_)))) => {}
+                Ok(Answer::Ordered(outcome)) => return Ok(outcome),
+                Ok(_) | Err(_) => {}
+            }
+            // Until the next news, or the next attempt to get some.
+            let has = self.has.load(Ordering::SeqCst);
+            let asked = transport.now();
+            self.news(|| {
+                self.has.load(Ordering::SeqCst) != has || transport.now().0 > asked.0 + PAUSE_NS
+            })
+            .await;
+        }
+        Err(Error::Failure(Failure::Stopped(SiteId(0))))
     }
 
     /// Asks the layer above the conductor's gateway.

@@ -9,7 +9,7 @@ use crate::ordered::{Applied, NotOrdered};
 use crate::reconfiguration::Control;
 use isomer_design::{Backups, Change, Footprint, Key, KeyRange, SiteId, TableId, Time};
 use isomer_site::wire::Execute;
-use isomer_site::{Committed, Failure, OrderedCommit};
+use isomer_site::{CommitId, Committed, Failure, OrderedCommit};
 use isomer_strategy::{Place as At, Refused};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -48,6 +48,8 @@ pub(crate) enum Ask<'a> {
     Question { seat: Seat, question: Vec<u8> },
     /// Put a commit into the order, and tell its outcome.
     Order { seat: Seat, commit: OrderedCommit },
+    /// Tell the outcome of a commit that was sent before.
+    OutcomeOf { seat: Seat, id: CommitId },
 }
 
 /// The end of a lock, or of a wait for one.

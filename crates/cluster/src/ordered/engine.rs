@@ -155,7 +155,8 @@ impl<T: Transport> Ordering<T> {
             match self.execute(number, &bodies, None).await {
                 Ok(executed) => {
                     self.router.has_committed(executed.time);
-                    answer(&commits, &executed);
+                    let answers = commits.iter().zip(executed.answers());
+                    answers.for_each(|(waiting, answer)| waiting.answer(answer));
                     let conflicts = executed.conflicts.iter().flatten().count();
                     self.queue.count(commits.len(), conflicts);
                     self.cut(number, &executed.sites).await;
@@ -446,13 +447,14 @@ pub(super) struct Executed {
     first: SiteId,
 }
 
-fn answer(commits: &[Arc<Waiting>], executed: &Executed) {
-    let applied = Applied { time: executed.time, site: executed.first };
-    for (waiting, conflict) in commits.iter().zip(&executed.conflicts) {
-        waiting.answer(match conflict {
+impl Executed {
+    /// The answers to its commits.
+    pub(super) fn answers(&self) -> impl Iterator<Item = Result<Applied, NotOrdered>> {
+        let applied = Applied { time: self.time, site: self.first };
+        self.conflicts.iter().map(move |conflict| match conflict {
             None => Ok(applied),
             Some(conflict) => Err(NotOrdered::Conflict(conflict.clone())),
-        });
+        })
     }
 }
 

@@ -35,6 +35,7 @@
 //! | [`queue`] | commits that wait, for the order and for their outcome |
 //! | [`order`] | the order as a log: batches and their places |
 //! | [`engine`] | the orderer and the executor |
+//! | [`recent`] | what became of commits whose answers were lost |
 //! | [`recover`] | what a crash has cut off |
 //! | [`tables`] | which tables are ordered |
 //!
@@ -57,6 +58,7 @@
 pub(crate) mod engine;
 mod order;
 pub(crate) mod queue;
+pub(crate) mod recent;
 mod recover;
 mod tables;
 #[cfg(test)]

@@ -114,11 +114,13 @@ impl Order {
         self.log.end() - self.log.begin() > KEPT_BYTES
     }
 
-    /// Drops the batches before this one, which all sites have durably.
+    /// Drops batches before this one, which all sites have durably. Some are kept, because gateways
+    /// may ask what became of their commits.
     pub(crate) fn cut_before(&self, number: u64) -> Result<(), LogError> {
         let begin = {
             let mut begins = self.begins.lock();
-            while begins.front().is_some_and(|(first, _)| *first < number) {
+            let is_old = |begin: Position| self.log.end() - begin > KEPT_BYTES / 2;
+            while begins.front().is_some_and(|(first, at)| *first < number && is_old(*at)) {
                 begins.pop_front();
             }
             begins.front().map(|(_, begin)| *begin)

@@ -11,11 +11,12 @@
 //! with the transactions that it had prepared. A batch that was not decided is entered again at the
 //! new masters; a takeover that has begun is counted for that ([`OrderQueue::takeovers`]).
 
+use super::recent::{Outcome, Recent};
 use super::recover::decided;
 use futures_util::task::AtomicWaker;
 use isomer_design::{SiteId, SiteSet, Time};
 use isomer_log::LogError;
-use isomer_site::{BatchOutcome, Conflict, OrderedBatch, OrderedCommit, RowWrite};
+use isomer_site::{BatchOutcome, CommitId, Conflict, OrderedBatch, OrderedCommit, RowWrite};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -57,6 +58,9 @@ pub enum NotOrdered {
     /// There is no order here, or not yet.
     #[error("this process does not order commits")]
     NotHere,
+    /// It is not in the order, and never will be.
+    #[error("it was not ordered")]
+    Never,
 }
 
 /// The place and time of an applied commit.
@@ -70,14 +74,12 @@ pub(crate) struct Applied {
 pub(crate) struct Waiting {
     pub(crate) commit: OrderedCommit,
     bytes: usize,
-    answer: Mutex<Option<Result<Applied, NotOrdered>>>,
-    waker: AtomicWaker,
+    outcome: Arc<Outcome>,
 }
 
 impl Waiting {
     pub(crate) fn answer(&self, answer: Result<Applied, NotOrdered>) {
-        *self.answer.lock() = Some(answer);
-        self.waker.wake();
+        self.outcome.answer(answer);
     }
 }
 
@@ -131,6 +133,8 @@ struct State {
     /// The last batch that was found in the order.
     found: Option<OrderedBatch>,
     takeovers: u64,
+    /// What became of the commits of gateways elsewhere.
+    recent: Recent,
     /// Outcomes in the logs of sites whose processes are down.
     of_lost: Vec<BatchOutcome>,
     /// Sites that the executor has to let go on.
@@ -255,9 +259,7 @@ impl OrderQueue {
         let row = |row: &Option<Vec<u8>>| row.as_ref().map_or(0, Vec::len);
         let rows = commit.writes.values().flatten();
         let bytes = rows.map(|(key, write)| key.len() + row(&write.row)).sum();
-        let (answer, waker) = (Mutex::new(None), AtomicWaker::new());
-        let waiting = Arc::new(Waiting { commit, bytes, answer, waker });
-        {
+        let outcome = {
             let mut state = self.state.lock();
             if let Some(error) = &state.halted {
                 return Err(NotOrdered::Refused(error.clone()));
@@ -265,14 +267,34 @@ impl OrderQueue {
             if !state.is_running {
                 return Err(NotOrdered::NotHere);
             }
-            state.waiting.push_back(waiting.clone());
-        }
+            let outcome = state.recent.begin(commit.id).ok_or(NotOrdered::Never)?;
+            let waiting = Waiting { commit, bytes, outcome: outcome.clone() };
+            state.waiting.push_back(Arc::new(waiting));
+            outcome
+        };
         self.orderer.wake();
-        poll_fn(|cx| {
-            waiting.waker.register(cx.waker());
-            waiting.answer.lock().take().map_or(Poll::Pending, Poll::Ready)
-        })
-        .await
+        outcome.wait().await
+    }
+
+    /// The outcome of a commit of a gateway that has got no answer. If it is not in the order, it
+    /// never will be.
+    ///
+    /// # Errors
+    /// [`NotOrdered`].
+    pub(crate) async fn outcome_of(&self, id: CommitId) -> Result<Applied, NotOrdered> {
+        let outcome = {
+            let mut state = self.state.lock();
+            if !state.is_running {
+                return Err(NotOrdered::NotHere);
+            }
+            state.recent.find(id)
+        };
+        outcome.wait().await
+    }
+
+    /// Notes a commit that was found in the order. Its outcome follows.
+    pub(super) fn note_found(&self, id: CommitId) -> Option<Arc<Outcome>> {
+        self.state.lock().recent.begin(id).filter(|_| id.gateway != 0)
     }
 
     /// Waits until all that was ordered so far is executed, and its outcomes are durable.

@@ -18,6 +18,7 @@
 use super::engine::Ordering;
 use super::order::BadOrder;
 use super::queue::Decided;
+use super::recent::Outcome;
 use crate::transport::Transport;
 use isomer_design::{SiteId, SiteSet};
 use isomer_log::LogError;
@@ -25,12 +26,15 @@ use isomer_site::{
     BatchAnswer, BatchOutcome, BatchStep, OrderedBatch, OrderedCommit, applied_writes,
 };
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The order as it was found, before it is executed.
 pub(crate) struct Found {
     batches: Vec<OrderedBatch>,
     /// The outcomes that the order has.
     reported: BTreeMap<u64, BatchOutcome>,
+    /// Those who may ask what became of the commits of each batch.
+    asked: BTreeMap<u64, Vec<Option<Arc<Outcome>>>>,
 }
 
 impl Found {
@@ -49,7 +53,11 @@ impl<T: Transport> Ordering<T> {
     pub(crate) async fn read(&self) -> Result<Found, BadOrder> {
         let batches = self.order.read()?;
         let reported = batches.iter().flat_map(|batch| batch.outcomes.iter().cloned());
-        let found = Found { reported: reported.map(|it| (it.number, it)).collect(), batches };
+        let reported = reported.map(|it| (it.number, it)).collect();
+        let note = |commit: &OrderedCommit| self.queue.note_found(commit.id);
+        let asked = batches.iter().map(|it| (it.number, it.commits.iter().map(note).collect()));
+        let asked = asked.collect();
+        let found = Found { batches, reported, asked };
         self.progress.lock().next = found.batches.last().map_or(0, |batch| batch.number) + 1;
         if let Some(last) = found.last().filter(|_| self.is_apart) {
             let mut outcomes = found.reported.clone();
@@ -85,7 +93,11 @@ impl<T: Transport> Ordering<T> {
             }
             decided += u64::from(outcome.is_none());
             let commits: Vec<&OrderedCommit> = batch.commits.iter().collect();
-            self.execute(batch.number, &commits, outcome).await?;
+            let executed = self.execute(batch.number, &commits, outcome).await?;
+            let asked = found.asked.get(&batch.number).into_iter().flatten();
+            for (asked, answer) in asked.zip(executed.answers()) {
+                asked.iter().for_each(|asked| asked.answer(answer.clone()));
+            }
             if let Some(outcome) = outcome.filter(|it| !found.reported.contains_key(&it.number)) {
                 self.progress.lock().unsettled.push_back((outcome.clone(), None));
             }

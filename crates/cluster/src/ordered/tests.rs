@@ -412,7 +412,7 @@ async fn client(run: &Run, notes: &Notes, number: &AtomicU64, seed: u64) {
         if !written.is_empty() {
             writes.insert(ROWS, written);
         }
-        let commit = OrderedCommit { reads: vec![reads], writes };
+        let commit = OrderedCommit { reads: vec![reads], writes, ..OrderedCommit::default() };
         notes.borrow_mut().insert(id, Sent { saw, answer: None });
         let answer = run.queue.submit(commit).await;
         let is_applied = match answer {

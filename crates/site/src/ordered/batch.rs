@@ -15,9 +15,20 @@ use serde::{Deserialize, Serialize};
 /// The version of the encoding.
 const VERSION: u8 = 1;
 
+/// Identifies a commit, so that a gateway can ask what became of it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
+pub struct CommitId {
+    /// The run of a gateway. 0: no gateway asks.
+    pub gateway: u64,
+    /// Counts its commits.
+    pub number: u64,
+}
+
 /// The commit of one transaction: all that it has read, and the rows that it writes.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct OrderedCommit {
+    /// Its name, if the conductor is in another process than its gateway.
+    pub id: CommitId,
     /// The spans that it has read, by the time of the reads.
     pub reads: Vec<ReadSet>,
     /// The rows that it writes.
@@ -112,7 +123,9 @@ mod tests {
         ];
         let writes = CheckedWrites::from([(TableId(1), rows.into_iter().collect())]);
         let outcome = BatchOutcome { number: 6, time: Time(9), applied: vec![true, false] };
-        let commits = vec![OrderedCommit { reads: vec![reads], writes }, OrderedCommit::default()];
+        let id = CommitId { gateway: 7, number: 300 };
+        let commits =
+            vec![OrderedCommit { id, reads: vec![reads], writes }, OrderedCommit::default()];
         let batch = OrderedBatch { number: 7, outcomes: vec![outcome], commits };
         let commits: Vec<&OrderedCommit> = batch.commits.iter().collect();
         let bytes = OrderedBatch::encode(batch.number, &batch.outcomes, &commits);

@@ -52,7 +52,7 @@ mod batch;
 mod decide;
 mod site;
 
-pub use batch::{BadBatch, BatchOutcome, OrderedBatch, OrderedCommit};
+pub use batch::{BadBatch, BatchOutcome, CommitId, OrderedBatch, OrderedCommit};
 pub use decide::{Check, Checklist, Conflict, Sees, applied_writes};
 pub(crate) use site::BatchPlace;
 pub use site::{BatchAnswer, BatchStep, OrderedSite};

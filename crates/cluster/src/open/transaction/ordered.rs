@@ -123,9 +123,10 @@ pub(super) async fn commit_in_order<T: Transport>(
     let durable = txn.seen.until_durable(gateway.transport(), |_| false);
     unless(&over, durable).await.map_err(OpenError::Canceled)??;
     let reads = std::mem::take(&mut txn.ordered.reads);
-    let commit = OrderedCommit { reads, writes: txn.workspace.writes().clone() };
+    let writes = txn.workspace.writes().clone();
+    let commit = OrderedCommit { reads, writes, ..OrderedCommit::default() };
     let submitted = match link_of(router.conductor()) {
-        Some(link) => link.order(gateway.transport(), commit).await?,
+        Some(link) => link.order(router.conductor(), commit).await?,
         None => router.conductor().order.submit(commit).await,
     };
     let Applied { time, site } = submitted.map_err(refused)?;
@@ -154,7 +155,7 @@ fn refused(why: NotOrdered) -> OpenError {
             let why = "its process is down".to_owned();
             Error::Failure(Failure::Unreachable { site, why }).into()
         }
-        NotOrdered::NotHere => Error::NoSeat.into(),
+        NotOrdered::NotHere | NotOrdered::Never => Error::NoSeat.into(),
         NotOrdered::Refused(error) => Error::Failure(Failure::Log(error)).into(),
         NotOrdered::Unknown(error) => Error::Failure(Failure::Unknown(error)).into(),
     }
