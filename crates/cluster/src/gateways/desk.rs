@@ -11,6 +11,7 @@
 //! - A request that was given up holds nothing, whichever of the two arrives first: the request or
 //!   word of its end. So requests have numbers, and a number that was given up is remembered.
 
+use super::inquiries::{Inquiries, REPLY_NS, Replied};
 use super::link::seat_of;
 use super::messages::{
     Answer, Ask, Define, Freed, LockAnswer, News, Place, RanThere, Sample, Seat, Wrong, read, write,
@@ -55,6 +56,7 @@ pub struct Desk<T: Transport> {
 struct Seats {
     last: Seat,
     taken: BTreeMap<Seat, Taken>,
+    inquiries: Inquiries,
     waiting: Vec<Waker>,
 }
 
@@ -102,7 +104,8 @@ impl<T: Transport> Desk<T> {
     /// A desk beside the gateway of the conductor's process. Its first seat has a number above
     /// `last`, which no seat of an earlier conductor should have.
     pub(crate) fn new(gateway: Arc<Gateway<T>>, last: Seat) -> Desk<T> {
-        let seats = Seats { last, taken: BTreeMap::new(), waiting: Vec::new() };
+        let (taken, inquiries, waiting) = Default::default();
+        let seats = Seats { last, taken, inquiries, waiting };
         let (listener, heard, wanted) = Default::default();
         Desk { gateway, seats: Mutex::new(seats), listener, heard, wanted }
     }
@@ -180,6 +183,11 @@ impl<T: Transport> Desk<T> {
         number
     }
 
+    /// Tells all gateways of other processes, and does not wait.
+    pub(crate) fn mention(&self, announcement: &[u8]) {
+        self.conductor().news.add(|| News::Announced(0, announcement.to_vec()));
+    }
+
     /// Waits until an announcement has taken effect at all gateways but that of `but`: see
     /// [`Listener::past`].
     pub(crate) async fn until_past(&self, but: Seat, number: u64) {
@@ -214,8 +222,9 @@ impl<T: Transport> Desk<T> {
     async fn answer(&self, ask: Ask<'static>) -> Answer {
         match ask {
             Ask::Join { name } => self.join(name),
-            Ask::Poll { seat, after, past, misses, samples } => {
+            Ask::Poll { seat, after, past, misses, samples, replies } => {
                 self.hear(&samples);
+                self.take_replies(seat, replies);
                 self.poll(seat, (after, past, misses)).await
             }
             Ask::Lock { seat, number, owner, place, mode, waits } => {
@@ -254,7 +263,45 @@ impl<T: Transport> Desk<T> {
                 Some(listener) => Answer::Told(listener.answer(&question)),
                 None => Answer::NoSeat,
             },
+            Ask::Inquire { seat, .. } if !self.seats.lock().taken.contains_key(&seat) => {
+                Answer::NoSeat
+            }
+            Ask::Inquire { seat, question } => Answer::Replies(self.inquire(seat, &question).await),
         }
+    }
+
+    fn take_replies(&self, seat: Seat, replies: Vec<(u64, Vec<u8>)>) {
+        let inquiries = &mut self.seats.lock().inquiries;
+        replies.into_iter().for_each(|(number, reply)| inquiries.reply(seat, number, reply));
+    }
+
+    /// A question to all gateways but that of `from`. Returns its number.
+    fn open_inquiry(&self, from: Seat) -> u64 {
+        let Seats { taken, inquiries, .. } = &mut *self.seats.lock();
+        let asked = taken.iter().filter(|(seat, _)| **seat != from);
+        inquiries.open(asked.map(|(seat, taken)| (*seat, taken.name.clone())))
+    }
+
+    /// Asks all gateways but that of `from`, and waits for their replies: see
+    /// [`super::inquiries`].
+    pub(crate) async fn inquire(&self, from: Seat, question: &[u8]) -> Vec<Replied> {
+        let begun = self.now();
+        let number = self.open_inquiry(from);
+        let mut asking = Asking { desk: self, number: Some(number) };
+        self.conductor().news.add(|| News::Asked(from, number, question.to_vec()));
+        let own = self.listener.get().filter(|_| from != 0);
+        let own = own.map(|own| Replied { name: String::new(), reply: Some(own.reply(question)) });
+        poll_fn(|cx| {
+            let mut seats = self.seats.lock();
+            let is_there = |seat| seats.taken.contains_key(&seat);
+            if seats.inquiries.is_complete(number, is_there) || self.now().0 > begun.0 + REPLY_NS {
+                return Poll::Ready(());
+            }
+            seats.waiting.push(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+        own.into_iter().chain(asking.close()).collect()
     }
 
     fn done(&self, number: u64) -> Answer {
@@ -485,6 +532,25 @@ impl<T: Transport + Send + Sync> Serves for Desk<T> {
             };
             write(&self.answer(ask).await)
         })
+    }
+}
+
+/// A question to all gateways, until this is dropped.
+struct Asking<'d, T: Transport> {
+    desk: &'d Desk<T>,
+    number: Option<u64>,
+}
+
+impl<T: Transport> Asking<'_, T> {
+    fn close(&mut self) -> Vec<Replied> {
+        let number = self.number.take();
+        number.map_or_else(Vec::new, |number| self.desk.seats.lock().inquiries.close(number))
+    }
+}
+
+impl<T: Transport> Drop for Asking<'_, T> {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 

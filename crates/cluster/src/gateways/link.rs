@@ -12,6 +12,7 @@
 //! - A release is sent before a later lock request of the same owner.
 //! - Transactions of an earlier seat lock and commit nothing: their locks have ended.
 
+use super::inquiries::Replied;
 use super::messages::{
     Answer, Ask, Define, Freed, LockAnswer, News, Place, RanThere, Sample, Seat, read, write,
 };
@@ -76,6 +77,8 @@ pub struct Link {
     /// The part of the tickets that the strategy at the conductor samples.
     wanted: AtomicU64,
     samples: Mutex<Vec<Sample>>,
+    /// Replies to questions of other gateways, by their numbers, for the next poll.
+    replies: Mutex<Vec<(u64, Vec<u8>)>>,
 }
 
 /// Frees that were not acknowledged yet.
@@ -121,7 +124,7 @@ impl Link {
         let [seat, has, until, last, misses] = [0; 5].map(AtomicU64::new);
         let (freeing, waiting, until_news) = Default::default();
         let (name, listener) = (name.to_owned(), OnceLock::new());
-        let (over_since, seated_at, wanted, samples) = Default::default();
+        let (over_since, seated_at, wanted, samples, replies) = Default::default();
         Link {
             name,
             seat,
@@ -137,6 +140,7 @@ impl Link {
             seated_at,
             wanted,
             samples,
+            replies,
         }
     }
 
@@ -240,7 +244,10 @@ impl Link {
     }
 
     async fn ask(&self, transport: &impl Transport, ask: &Ask<'_>) -> Result<Answer, Unanswered> {
-        let is_urgent = matches!(ask, Ask::Join { .. } | Ask::Poll { .. } | Ask::Free { .. });
+        let is_urgent = matches!(
+            ask,
+            Ask::Join { .. } | Ask::Poll { .. } | Ask::Free { .. } | Ask::Inquire { .. }
+        );
         let answer = transport.ask_conductor(write(ask), is_urgent).await?;
         read(&answer).ok_or(Unanswered::Lost)
     }
@@ -258,7 +265,8 @@ impl Link {
                 let past = self.listener.get().map_or(has, |listener| listener.past());
                 let samples = std::mem::take(&mut *self.samples.lock());
                 let misses = self.misses.load(Ordering::Relaxed);
-                Ask::Poll { seat, after: has, past, misses, samples }
+                let replies = std::mem::take(&mut *self.replies.lock());
+                Ask::Poll { seat, after: has, past, misses, samples, replies }
             }
         };
         let until = asked.0 + LEASE_NS - MARGIN_NS;
@@ -267,6 +275,7 @@ impl Link {
                 let Ok(design) = Design::parse(&design) else { return false };
                 follow_anew(conductor, design);
                 self.forget_frees();
+                self.replies.lock().clear();
                 self.has.store(after, Ordering::SeqCst);
                 let listener = self.listener.get();
                 listener.iter().for_each(|listener| listener.leaving());
@@ -303,6 +312,12 @@ impl Link {
                 listener.is_none_or(|listener| listener.hear(number, from, &announcement))
             }
             News::Left(seat) => listener.is_none_or(|listener| listener.left(number, seat)),
+            News::Asked(from, _, _) if from == self.seat() => true,
+            News::Asked(_, asked, question) => {
+                let reply = listener.map(|listener| listener.reply(&question));
+                self.replies.lock().extend(reply.map(|reply| (asked, reply)));
+                true
+            }
             news => follow(conductor, news),
         };
         if !is_applied {
@@ -346,8 +361,9 @@ impl Link {
         self.check(owner, transport.now())?;
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         let request = ask(self.seat(), number, place.clone());
-        let mut waiting = Waiting { link: self, owner, unknown: Some((number, place)) };
+        let mut waiting = Waiting { link: self, owner, unknown: Some((number, place)), cancel };
         self.waiting.lock().insert(owner);
+        cancel.set_waiting(true);
         let asked = async {
             self.until_freed(owner).await;
             self.ask(transport, &request).await
@@ -515,6 +531,21 @@ impl Link {
         }
     }
 
+    /// Asks the layers above all other gateways.
+    ///
+    /// # Errors
+    /// [`Error::NoSeat`].
+    pub(crate) async fn inquire(
+        &self,
+        transport: &impl Transport,
+        question: Vec<u8>,
+    ) -> Result<Vec<Replied>, Error> {
+        match self.ask(transport, &Ask::Inquire { seat: self.seat(), question }).await {
+            Ok(Answer::Replies(replies)) => Ok(replies),
+            Ok(_) | Err(_) => Err(Error::NoSeat),
+        }
+    }
+
     async fn ordered(&self, transport: &impl Transport, ask: &Ask<'_>) -> Result<u64, Error> {
         let seat = self.seat();
         match self.ask(transport, ask).await {
@@ -533,12 +564,14 @@ impl Link {
 struct Waiting<'l> {
     link: &'l Link,
     owner: Owner,
+    cancel: &'l CancelToken,
     /// The request, while it may hold a lock that the owner does not know of.
     unknown: Option<(u64, Place)>,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
+        self.cancel.set_waiting(false);
         self.link.waiting.lock().remove(&self.owner);
         if let Some((number, place)) = self.unknown.take() {
             self.link.free(Freed::GiveUp { number, owner: self.owner, place });

@@ -3,6 +3,7 @@
 //! They travel as the body of [`isomer_site::wire::ToConductor`], whose head has the version and
 //! the checksum. Values are encoded by postcard, as there.
 
+use super::inquiries::Replied;
 use crate::error::Error;
 use crate::open::{LockMode, Owner};
 use crate::reconfiguration::Control;
@@ -28,7 +29,15 @@ pub(crate) enum Ask<'a> {
         name: String,
     },
     /// Give me the news after a number, and here are samples of transactions. Renews the lease.
-    Poll { seat: Seat, after: u64, past: u64, misses: u64, samples: Vec<Sample> },
+    Poll {
+        seat: Seat,
+        after: u64,
+        past: u64,
+        misses: u64,
+        samples: Vec<Sample>,
+        /// To questions of other gateways, by their numbers.
+        replies: Vec<(u64, Vec<u8>)>,
+    },
     /// Lock a place. `number` counts the lock requests of the seat.
     Lock { seat: Seat, number: u64, owner: Owner, place: Place, mode: LockMode, waits: bool },
     /// Wait until the current holders of a place have released it.
@@ -45,6 +54,8 @@ pub(crate) enum Ask<'a> {
     Define { seat: Seat, definition: Define },
     /// Answer a question of the layer above.
     Question { seat: Seat, question: Vec<u8> },
+    /// Ask the layers above of all other gateways.
+    Inquire { seat: Seat, question: Vec<u8> },
 }
 
 /// The end of a lock, or of a wait for one.
@@ -99,6 +110,8 @@ pub(crate) enum Answer {
     Refused(Wrong),
     /// The answer of the layer above.
     Told(Vec<u8>),
+    /// The replies of all other gateways.
+    Replies(Vec<Replied>),
 }
 
 /// The answer to a lock request.
@@ -155,6 +168,8 @@ pub(crate) enum News {
     Announced(Seat, Vec<u8>),
     /// A gateway has lost its seat.
     Left(Seat),
+    /// A gateway asks the others; the number of its question.
+    Asked(Seat, u64, Vec<u8>),
 }
 
 /// An error, as it can be sent.

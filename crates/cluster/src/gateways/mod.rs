@@ -21,6 +21,7 @@
 //! | [`messages`] | requests of gateways, and the conductor's answers |
 //! | [`news`] | changes of the design and announcements, numbered, until all gateways have them |
 //! | [`desk`] | the conductor's side: seats, locks of gateways elsewhere, requests in their names |
+//! | [`inquiries`] | questions of a gateway to all others, and their replies |
 //! | [`samples`] | transactions of other gateways, for the strategy |
 //! | [`link`] | the side of a gateway whose conductor is in another process |
 //!
@@ -47,17 +48,22 @@
 //! **Announcements** are for the layer above: a definition of SQL tells all gateways
 //! ([`Desk::announce`]), and continues when each of them has taken note.
 //!
+//! **Questions** to the layers above all gateways, such as which sessions they have, travel like
+//! announcements, and replies with the polls ([`Desk::inquire`]).
+//!
 //! **Left out.** Row locks at the masters of their partitions. A gateway that was paused between
 //! its look at its lease and a commit can write once more: the commit validates the versions of its
 //! rows, but a definition may have been made meanwhile.
 
 pub(crate) mod desk;
+pub(crate) mod inquiries;
 pub(crate) mod link;
 pub(crate) mod messages;
 pub(crate) mod news;
 pub(crate) mod samples;
 
 pub use desk::{Desk, SeatShown};
+pub use inquiries::Replied;
 pub use link::{Link, LinkShown};
 
 /// A seat that was not heard of for this long, in nanoseconds, ends.
@@ -91,4 +97,8 @@ pub trait Listener: Send + Sync {
 
     /// Answers a question of another gateway's layer, at the conductor.
     fn answer(&self, question: &[u8]) -> Vec<u8>;
+
+    /// Answers a question of another gateway's layer to all gateways. Should take no time, because
+    /// news wait for it.
+    fn reply(&self, question: &[u8]) -> Vec<u8>;
 }

@@ -125,6 +125,10 @@ impl CancelToken {
         self.waits.load(Ordering::Relaxed)
     }
 
+    pub(crate) fn set_waiting(&self, waits: bool) {
+        self.waits.store(waits, Ordering::Relaxed);
+    }
+
     pub(crate) fn lock_limit_ms(&self) -> u64 {
         self.lock_ms.load(Ordering::Relaxed)
     }
@@ -387,7 +391,7 @@ impl<T: Transport> Gateway<T> {
         cancel: &CancelToken,
     ) -> Result<(), OpenError> {
         let mut waiting = Waiting { shared: &self.shared, owner, granted, cancel };
-        cancel.waits.store(true, Ordering::Relaxed);
+        cancel.set_waiting(true);
         poll_fn(|cx| {
             let ended = cancel.poll_over(cx.waker());
             let mut shared = self.shared.lock();
@@ -415,7 +419,7 @@ struct Waiting<'g> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.cancel.waits.store(false, Ordering::Relaxed);
+        self.cancel.set_waiting(false);
         let mut shared = self.shared.lock();
         shared.waiters.remove(&self.owner);
         let woken = match self.granted.take().filter(|_| !shared.locks.is_waiting(self.owner)) {

@@ -3,7 +3,7 @@
 
 use super::channel::Cluster;
 use super::{ACCOUNTS, HALVES, START, bank, begin, read, total, until, write};
-use isomer_cluster::gateways::Listener;
+use isomer_cluster::gateways::{Listener, Replied};
 use isomer_cluster::{
     CancelReason, CancelToken, Database, Gateway, Isolation, LockMode, OpenError, Options,
 };
@@ -269,6 +269,33 @@ impl Listener for Heard {
     fn answer(&self, question: &[u8]) -> Vec<u8> {
         question.iter().rev().copied().collect()
     }
+
+    fn reply(&self, question: &[u8]) -> Vec<u8> {
+        [question, b"?"].concat()
+    }
+}
+
+#[test]
+fn a_question_to_all_gateways_names_those_that_do_not_reply() {
+    let (cluster, [a, b], _) = two_gateways();
+    let listeners: [Arc<Heard>; 2] = Default::default();
+    for (gateway, listener) in [&a, &b].into_iter().zip(&listeners) {
+        gateway.database().others().listen(listener.clone());
+    }
+    let ask = |gateway: &Arc<Gateway>| {
+        gateway.database().others().inquire(b"who".to_vec()).map(|mut replies| {
+            let Replied { name, reply } = replies.pop().expect("there is one other gateway");
+            assert!(replies.is_empty());
+            (name, reply)
+        })
+    };
+    assert_eq!(ask(&a).expect("it asks itself"), ("b".to_owned(), Some(b"who?".to_vec())));
+    let of_conductor = (String::new(), Some(b"who?".to_vec()));
+    assert_eq!(ask(&b).expect("it has a seat"), of_conductor);
+    cluster.weather.is_conductor_silent.store(true, Ordering::SeqCst);
+    assert_eq!(ask(&a).expect("it asks itself"), ("b".to_owned(), None));
+    let refused = ask(&b);
+    assert!(matches!(refused, Err(isomer_cluster::Error::NoSeat)), "{refused:?}");
 }
 
 #[test]
@@ -281,7 +308,10 @@ fn an_announcement_is_heard_everywhere_else_before_it_returns() {
     let heard = |at: usize| listeners[at].all.lock().expect("no panic").clone();
     a.database().others().announce(b"one").expect("it has the conductor");
     assert_eq!((heard(0), heard(1)), (vec![], vec![b"one".to_vec()]));
-    assert_eq!(b.database().others().question(b"abc".to_vec()).expect("it has a seat"), b"cba");
+    assert_eq!(
+        b.database().others().question(b"abc".to_vec(), None).expect("it has a seat"),
+        b"cba"
+    );
     let number = b.database().others().announce(b"two").expect("it has a seat");
     assert_eq!(heard(0), [b"two".to_vec()], "its own gateway is not told");
     thread::scope(|scope| {
