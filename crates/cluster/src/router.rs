@@ -263,9 +263,10 @@ impl<T: Transport> Router<T> {
     pub async fn serve(
         &self,
         session: &mut Session,
-        request: Request<'_>,
+        mut request: Request<'_>,
         published: Published<'_>,
     ) -> Result<(Ran, Vec<u8>), Error> {
+        request.seat = link_of(&self.conductor).map_or(0, |link| link.seat());
         if let Some(queue) = self.ordered() {
             queue.check_unordered(&request)?;
         }

@@ -706,7 +706,7 @@ pub(crate) fn database(error: Error) -> SqlError {
         Error::Failure(Failure::Unreachable { .. }) => {
             return SqlError::new("57P03", error.to_string()).hint(UNREACHABLE);
         }
-        Error::Failure(Failure::Participant(_)) => code::SERIALIZATION,
+        Error::Failure(Failure::Participant(_) | Failure::Unseated(_)) => code::SERIALIZATION,
         Error::Invalid(_) | Error::InvalidPlan(_) | Error::Change { .. } => code::INVALID_PARAMETER,
         Error::Reconfiguration(_) => code::NOT_READY,
         Error::Failure(_) if error.is_unknown() => {

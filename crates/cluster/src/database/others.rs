@@ -11,6 +11,7 @@ use crate::gateways::messages::Define;
 use crate::gateways::{Listener, Replied};
 use crate::open::{CancelToken, Gateway};
 use crate::router::unless;
+use isomer_site::SEAT_BITS;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,8 +53,9 @@ impl<'d> Others<'d> {
             return;
         }
         // The numbers of seats differ from those of an earlier conductor, whose gateways may still
-        // have some.
-        let last = self.database.now().0 / 1_000_000 % (1 << 22);
+        // have some: by the term, and also without it.
+        let first = self.database.now().0 / 1_000_000 % (1 << 22);
+        let last = self.database.node.runtime.admission.term() << SEAT_BITS | first;
         let desk = Arc::new(Desk::new(gateway.clone(), last));
         if self.database.desk.set(desk.clone()).is_ok() {
             self.database.background.serve_gateways(&self.database.node.runtime, &desk);

@@ -12,7 +12,7 @@
 //!   word of its end. So requests have numbers, and a number that was given up is remembered.
 
 use super::inquiries::{Inquiries, REPLY_NS, Replied};
-use super::link::seat_of;
+use super::link::{in_term, seat_of};
 use super::messages::{
     Answer, Ask, Define, Freed, LockAnswer, News, Place, RanThere, Sample, Seat, Wrong, read, write,
 };
@@ -24,6 +24,7 @@ use crate::router::{Call, Heard, Session};
 use crate::transport::Transport;
 use futures_util::future::LocalBoxFuture;
 use isomer_design::{Design, Pins, Plan, Step, Time};
+use isomer_site::Request;
 use isomer_site::wire::Execute;
 use isomer_strategy::Place as At;
 use parking_lot::Mutex;
@@ -57,6 +58,9 @@ struct Seats {
     last: Seat,
     taken: BTreeMap<Seat, Taken>,
     inquiries: Inquiries,
+    /// The seats that have ended, and the number of the news of the last end.
+    ended: Vec<Seat>,
+    left: u64,
     waiting: Vec<Waker>,
 }
 
@@ -104,8 +108,8 @@ impl<T: Transport> Desk<T> {
     /// A desk beside the gateway of the conductor's process. Its first seat has a number above
     /// `last`, which no seat of an earlier conductor should have.
     pub(crate) fn new(gateway: Arc<Gateway<T>>, last: Seat) -> Desk<T> {
-        let (taken, inquiries, waiting) = Default::default();
-        let seats = Seats { last, taken, inquiries, waiting };
+        let (taken, inquiries, ended, left, waiting) = Default::default();
+        let seats = Seats { last, taken, inquiries, ended, left, waiting };
         let (listener, heard, wanted) = Default::default();
         Desk { gateway, seats: Mutex::new(seats), listener, heard, wanted }
     }
@@ -145,26 +149,65 @@ impl<T: Transport> Desk<T> {
         let mut seats = self.seats.lock();
         let over: Vec<Seat> =
             seats.taken.iter().filter(|(_, taken)| is_over(taken)).map(|(seat, _)| *seat).collect();
-        let ended: Vec<Taken> = over.iter().filter_map(|seat| seats.taken.remove(seat)).collect();
+        let ended: Vec<_> = over.iter().filter_map(|seat| self.remove(&mut seats, *seat)).collect();
         // The listener's announcements may have taken effect.
         seats.wake();
         drop(seats);
-        for (seat, taken) in over.iter().zip(&ended) {
-            let name = &taken.name;
+        for ended in &ended {
+            let name = &ended.2.name;
             crate::log_line(format_args!("the gateway of {name} was not heard of: its locks end"));
-            self.end(*seat, taken);
+            self.end(ended);
         }
         self.conductor().news.tick();
     }
 
-    /// Ends a seat that is not taken any more.
-    fn end(&self, seat: Seat, taken: &Taken) {
-        let number = self.conductor().news.add(|| News::Left(seat));
+    /// Ends the questions to other processes at each snapshot, once no other process has a seat. To
+    /// be called every second or so.
+    ///
+    /// The sites accept no commit in the name of a seat that has ended. So the commits that other
+    /// gateways have acknowledged, or will, have got their times before, and are not later than the
+    /// latest times of the sites' processes. Once each of these has said that time, the present of
+    /// this gateway includes them. If one cannot be asked, the questions go on: its rows may be
+    /// seen again.
+    pub(crate) async fn settle(&self) {
+        let news = &self.conductor().news;
+        let last = {
+            let seats = self.seats.lock();
+            if !news.is_read() || !seats.taken.is_empty() {
+                return;
+            }
+            seats.last
+        };
+        let (latest, is_of_all) = self.conductor().transport().latest().await;
+        if !is_of_all {
+            return;
+        }
+        self.gateway.router().has_committed(latest);
+        // A gateway that joins now begins the questions again.
+        let seats = self.seats.lock();
+        if seats.last == last {
+            news.end();
+        }
+    }
+
+    /// Takes a seat away. From the return on, the sites here accept none of its commits, and an
+    /// [announcement](Self::announce) waits until the others have heard the same.
+    fn remove(&self, seats: &mut Seats, seat: Seat) -> Option<(Seat, u64, Taken)> {
+        let taken = seats.taken.remove(&seat)?;
+        self.conductor().transport().admission().into_iter().for_each(|it| it.end(seat));
+        seats.ended.push(seat);
+        seats.left = self.conductor().news.add(|| News::Left(seat));
+        Some((seat, seats.left, taken))
+    }
+
+    /// Ends a seat that was taken away, by the news of this number.
+    fn end(&self, (seat, number, taken): &(Seat, u64, Taken)) {
+        let (seat, number) = (*seat, *number);
         if let Some(listener) = self.listener.get() {
             listener.left(number, seat);
         }
         taken.waits.values().for_each(|wait| wait.end(CancelReason::Gone));
-        for (owner, places) in self.gateway.held_by(|owner| seat_of(owner) == seat) {
+        for (owner, places) in self.gateway.held_by(|owner| seat_of(owner) == in_term(seat)) {
             self.gateway.give_back(owner, &places);
         }
     }
@@ -179,7 +222,11 @@ impl<T: Transport> Desk<T> {
         {
             listener.hear(number, from, announcement);
         }
+        // In this order: a gateway that does not hear it has lost its seat, and its commits are
+        // refused wherever the others are.
         self.until(|seat, taken| *seat == from || taken.has >= number).await;
+        let left = self.seats.lock().left;
+        self.until(|seat, taken| *seat == from || taken.has >= left).await;
         number
     }
 
@@ -309,23 +356,23 @@ impl<T: Transport> Desk<T> {
     }
 
     fn join(&self, name: String) -> Answer {
-        let (design, after) = begin_news(self.conductor());
         let mut seats = self.seats.lock();
+        let (design, after) = begin_news(self.conductor());
         // A process has one gateway, so an earlier one of its name has ended.
         let earlier: Vec<Seat> =
             seats.taken.iter().filter(|(_, it)| it.name == name).map(|(seat, _)| *seat).collect();
-        let ended: Vec<(Seat, Taken)> =
-            earlier.iter().filter_map(|seat| seats.taken.remove_entry(seat)).collect();
+        let ended: Vec<_> =
+            earlier.iter().filter_map(|seat| self.remove(&mut seats, *seat)).collect();
         seats.last += 1;
-        let seat = seats.last;
+        let (seat, over) = (seats.last, seats.ended.clone());
         let (heard, has, past, misses, freed) = (self.now(), after, after, 0, 0);
         let (waits, granted, given_up) = Default::default();
         let taken = Taken { name, heard, has, past, misses, freed, waits, granted, given_up };
         seats.taken.insert(seat, taken);
         seats.wake();
         drop(seats);
-        ended.iter().for_each(|(seat, taken)| self.end(*seat, taken));
-        Answer::Joined { seat, after, design: design.to_text() }
+        ended.iter().for_each(|ended| self.end(ended));
+        Answer::Joined { seat, ended: over, after, design: design.to_text() }
     }
 
     async fn poll(&self, seat: Seat, (after, past, misses): (u64, u64, u64)) -> Answer {
@@ -345,8 +392,8 @@ impl<T: Transport> Desk<T> {
                 Answer::News { news, wanted }
             }
             None => {
-                let taken = self.seats.lock().taken.remove(&seat);
-                taken.iter().for_each(|taken| self.end(seat, taken));
+                let ended = self.remove(&mut self.seats.lock(), seat);
+                ended.iter().for_each(|ended| self.end(ended));
                 Answer::NoSeat
             }
         }
@@ -475,7 +522,8 @@ impl<T: Transport> Desk<T> {
         session.has_seen(seen);
         let (ticket, _) = router.ticket(&mut session);
         let call = Call { ticket, is_wanted: false, before: None, over: &|_| Poll::Pending };
-        match router.serve_until(&mut session, request.request(), &mut |_| {}, call).await {
+        let request = Request { seat, ..request.request() };
+        match router.serve_until(&mut session, request, &mut |_| {}, call).await {
             Ok((ran, output)) => Answer::Ran(Box::new(RanThere {
                 site: ran.place.site(),
                 is_distributed: matches!(ran.place, At::Distributed { .. }),

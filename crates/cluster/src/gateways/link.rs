@@ -25,7 +25,7 @@ use crate::router::unless;
 use crate::transport::Transport;
 use isomer_design::{Design, SiteId, Time};
 use isomer_site::wire::Execute;
-use isomer_site::{Failure, Request};
+use isomer_site::{Failure, Request, SEAT_BITS};
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, VecDeque};
 use std::future::poll_fn;
@@ -40,12 +40,17 @@ const SAMPLES_MAX: usize = 1024;
 /// The most frees in one request.
 const FREED_MAX: usize = 1024;
 
-/// The owner of a transaction: its seat and its number there.
+/// The owner of a transaction: its seat, without the term, and its number there.
 pub(crate) fn owner(seat: Seat, number: u64) -> Owner {
-    seat << TXN_BITS | number
+    in_term(seat) << TXN_BITS | number
 }
 
-/// The seat of an owner.
+/// The number of a seat in its term.
+pub(crate) fn in_term(seat: Seat) -> Seat {
+    seat & ((1 << SEAT_BITS) - 1)
+}
+
+/// The seat of an owner, without the term.
 pub(crate) fn seat_of(owner: Owner) -> Seat {
     owner >> TXN_BITS
 }
@@ -180,7 +185,7 @@ impl Link {
 
     /// An error unless the owner's transaction belongs to this seat, and the lease lasts.
     pub(crate) fn check(&self, owner: Owner, now: Time) -> Result<(), Error> {
-        match self.is_seated(now) && seat_of(owner) == self.seat() {
+        match self.is_seated(now) && seat_of(owner) == in_term(self.seat()) {
             true => Ok(()),
             false => Err(Error::NoSeat),
         }
@@ -271,8 +276,10 @@ impl Link {
         };
         let until = asked.0 + LEASE_NS - MARGIN_NS;
         match self.ask(transport, &ask).await {
-            Ok(Answer::Joined { seat, after, design }) => {
+            Ok(Answer::Joined { seat, ended, after, design }) => {
                 let Ok(design) = Design::parse(&design) else { return false };
+                let admission = transport.admission();
+                admission.into_iter().for_each(|it| it.join(seat, ended.clone(), Time(until)));
                 follow_anew(conductor, design);
                 self.forget_frees();
                 self.replies.lock().clear();
@@ -292,6 +299,7 @@ impl Link {
                     self.apply(conductor, number, news);
                     self.has.store(number, Ordering::SeqCst);
                 }
+                transport.admission().into_iter().for_each(|it| it.renew(Time(until)));
                 self.until.store(until, Ordering::SeqCst);
             }
             Ok(_) => self.seat.store(0, Ordering::SeqCst),
@@ -311,7 +319,11 @@ impl Link {
             News::Announced(from, announcement) => {
                 listener.is_none_or(|listener| listener.hear(number, from, &announcement))
             }
-            News::Left(seat) => listener.is_none_or(|listener| listener.left(number, seat)),
+            News::Left(seat) => {
+                // Before the poll that acknowledges it.
+                conductor.transport().admission().into_iter().for_each(|it| it.end(seat));
+                listener.is_none_or(|listener| listener.left(number, seat))
+            }
             News::Asked(from, _, _) if from == self.seat() => true,
             News::Asked(_, asked, question) => {
                 let reply = listener.map(|listener| listener.reply(&question));
@@ -470,7 +482,7 @@ impl Link {
         let Some(sent) = Execute::of(request) else {
             return Err(Error::AtConductor("code cannot be sent to another process".to_owned()));
         };
-        let ask = Ask::Run { seat: self.seat(), session, request: sent };
+        let ask = Ask::Run { seat: request.seat, session, request: sent };
         match self.ask(transport, &ask).await {
             Ok(Answer::Ran(ran)) => Ok(ran),
             Ok(Answer::Refused(wrong)) => Err(wrong.into()),

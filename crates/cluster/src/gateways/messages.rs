@@ -14,7 +14,8 @@ use isomer_strategy::{Place as At, Refused};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// The number of a gateway at its conductor. The gateway of the conductor's process has seat 0.
+/// The number of a gateway at its conductor. The gateway of the conductor's process has seat 0. The
+/// high bits are the conductor's term ([`isomer_site::SEAT_BITS`]).
 pub(crate) type Seat = u64;
 
 /// A row or a table, existing or not.
@@ -88,9 +89,10 @@ pub(crate) enum Define {
 /// The conductor's answer.
 #[derive(Serialize, Deserialize, Debug)]
 pub(crate) enum Answer {
-    /// The seat, the number of the last news, and the design with them.
+    /// The seat, those that have ended, the number of the last news, and the design with them.
     Joined {
         seat: Seat,
+        ended: Vec<Seat>,
         after: u64,
         design: String,
     },

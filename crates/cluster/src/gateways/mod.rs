@@ -43,7 +43,8 @@
 //! **Time.** With one gateway, its clock and the commits that it has acknowledged say which time
 //! includes all of them. With several, an acknowledged commit of one may be ahead of the clock of
 //! the next. So a gateway that is not alone asks the processes for the
-//! [latest time](crate::Transport::latest) of their sites before it takes a snapshot.
+//! [latest time](crate::Transport::latest) of their sites before it takes a snapshot. The
+//! conductor's stops once all other seats have ended ([`Desk::settle`]).
 //!
 //! **Announcements** are for the layer above: a definition of SQL tells all gateways
 //! ([`Desk::announce`]), and continues when each of them has taken note.
@@ -51,9 +52,14 @@
 //! **Questions** to the layers above all gateways, such as which sessions they have, travel like
 //! announcements, and replies with the polls ([`Desk::inquire`]).
 //!
-//! **Left out.** Row locks at the masters of their partitions. A gateway that was paused between
-//! its look at its lease and a commit can write once more: the commit validates the versions of its
-//! rows, but a definition may have been made meanwhile.
+//! **Commits** name the seat of their gateway, and sites refuse those of seats that have ended
+//! ([`isomer_site::Admission`]). Each gateway that hears of the end of a seat tells the sites of
+//! its process before it acknowledges the news, and an announcement waits for that. So a gateway
+//! that was paused between its look at its lease and a commit writes nothing after a definition
+//! that did not wait for it.
+//!
+//! **Left out.** Row locks at the masters of their partitions. A definition that a new conductor
+//! makes in its first seconds does not wait for gateways with a lease of the conductor before it.
 
 pub(crate) mod desk;
 pub(crate) mod inquiries;

@@ -199,7 +199,7 @@ impl<T: Transport> Gateway<T> {
         let seat = self.link().map_or(0, |link| link.seat());
         let owner = owner(seat, self.next_owner.fetch_add(1, Ordering::Relaxed));
         cancel.owner.store(owner, Ordering::Relaxed);
-        OpenTransaction::new(self.clone(), owner, isolation, cancel)
+        OpenTransaction::new(self.clone(), (owner, seat), isolation, cancel)
     }
 
     /// The number of locked rows.
@@ -243,7 +243,7 @@ impl<T: Transport> Gateway<T> {
     pub(super) async fn present_everywhere(&self) -> Time {
         let conductor = self.router.conductor();
         match self.link().is_some() || conductor.news.is_read() {
-            true => self.transport().latest().await.max(self.present()),
+            true => self.transport().latest().await.0.max(self.present()),
             false => self.present(),
         }
     }

@@ -14,6 +14,7 @@
 //!          9  latest                                    nothing                Time
 //!         10  to the conductor                          bytes of its gateways  bytes
 //!         11  to the conductor, now                     bytes of its gateways  bytes
+//!         12  execute, of a seat                        a Seated               Reply, or Failure
 //!         64  message         body: from, to, and a Message           none
 //!   96 - 111  the carrier's   bodies of its own, such as handshakes
 //!        127  published       body: a Time. Comes before the answer of an execute
@@ -52,8 +53,8 @@ use crate::message::Message;
 use crate::step::Step;
 use crate::two_phase::Part;
 pub use ask::{
-    Asked, ClientId, Execute, Latest, Lease, Leased, PinAt, PinId, ReadAt, Rows, Tick, ToConductor,
-    ToConductorNow,
+    Asked, ClientId, Execute, Latest, Lease, Leased, PinAt, PinId, ReadAt, Rows, Seated, Tick,
+    ToConductor, ToConductorNow,
 };
 use isomer_design::{SiteId, Time};
 use serde::Serialize;
@@ -158,6 +159,8 @@ pub enum Ask {
     ToConductor(ToConductor),
     /// The same, before others.
     ToConductorNow(ToConductorNow),
+    /// Run a transaction of a gateway with a seat.
+    Seated(Seated<'static>),
 }
 
 /// Encodes a request to a site.
@@ -190,7 +193,8 @@ pub fn read_ask(bytes: &[u8]) -> Result<(SiteId, Ask), BadMessage> {
         Latest::KIND => of(&opened, Ask::Latest),
         ToConductor::KIND => of(&opened, Ask::ToConductor),
         ToConductorNow::KIND => of(&opened, Ask::ToConductorNow),
-        kind => Err(BadMessage::Kind { kind, expected: "1 to 11, a request" }),
+        <Seated<'_>>::KIND => of(&opened, Ask::Seated),
+        kind => Err(BadMessage::Kind { kind, expected: "1 to 12, a request" }),
     }
 }
 
