@@ -15,7 +15,9 @@
 //! and a warning names it ([`Sessions::silent`]).
 //!
 //! **Rights** are checked at the gateway of the client that asks, with the user that the other
-//! gateway reports. A secret is compared at the gateway of the client that it belongs to.
+//! gateway reports. A secret is compared at the gateway of the client that it belongs to. So a
+//! request to cancel, which comes before any login, costs a question to all gateways if its number
+//! is of another process; the limit of connections before login bounds that.
 
 use isomer_cluster::Database;
 use isomer_cluster::gateways::Replied;
