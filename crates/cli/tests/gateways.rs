@@ -12,9 +12,11 @@ use cluster::up::{Ended, Up, client_at, clients_of, pid_of};
 use cluster::wait_for;
 use postgres::Client;
 use run::isomer;
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const ACCOUNTS: i32 = 20;
@@ -69,6 +71,9 @@ fn every_process_runs_sql_and_may_be_killed() {
     });
     definitions_hold_everywhere(&mut clients(&ports));
     locks_are_common(&mut clients(&ports));
+    sessions_are_common(&mut clients(&ports));
+    statements_are_canceled_from_everywhere(&ports);
+    a_process_that_stands_still_is_named(&ports, &pid_of("node2", &config));
     first
         .batch_execute(&format!(
             "create table accounts (id int primary key, v bigint) with (backups = 1);
@@ -94,6 +99,8 @@ fn every_process_runs_sql_and_may_be_killed() {
         one(&mut first, lacking) == "0"
     });
     drop(first);
+    let audited = actions(&mut clients(&ports[1..])[0]);
+    assert!(audited >= 2, "{audited} actions, of two gateways");
     wait_for("all have all logs", || {
         let status = isomer(&["cluster", "status", "--config", &config]);
         let logs = status.out.split_once("redo logs at the nodes\n").map(|(_, logs)| logs);
@@ -111,7 +118,17 @@ fn every_process_runs_sql_and_may_be_killed() {
         });
         back
     });
+    // The trail has outlived the process that had the conductor.
+    for client in &mut clients(&ports[1..]) {
+        assert!(actions(client) >= audited);
+    }
     drop(up);
+}
+
+/// The number of actions of operators that a gateway shows.
+fn actions(client: &mut Client) -> u64 {
+    let audited = "select count(*) from isomer.audit where action ilike '%autopilot%'";
+    one(client, audited).parse().expect("a number")
 }
 
 /// Kills a process, and starts it again after some seconds.
@@ -178,6 +195,12 @@ fn definitions_hold_everywhere(all: &mut [Client]) {
     c.batch_execute("alter system set autopilot = off").expect("a setting");
     assert_eq!(one(a, "select mode from isomer.autopilot"), "off");
     assert_eq!(one(b, "select mode from isomer.autopilot"), "off");
+    // The trail of each gateway has the actions of operators at all.
+    let before = actions(a);
+    b.batch_execute("alter system set autopilot = off").expect("a setting");
+    for client in [&mut *a, &mut *b, &mut *c] {
+        assert_eq!(actions(client), before + 1);
+    }
 }
 
 fn locks_are_common(all: &mut [Client]) {
@@ -213,6 +236,120 @@ fn locks_are_common(all: &mut [Client]) {
     assert_eq!(one(a, "select pg_try_advisory_lock(7)"), "f");
     c.batch_execute("select pg_advisory_unlock(7)").expect("it holds the lock");
     assert_eq!(one(a, "select pg_try_advisory_lock(7), pg_advisory_unlock(7)"), "t");
+}
+
+fn pid(client: &mut Client) -> String {
+    one(client, "select pg_backend_pid()")
+}
+
+fn sessions_are_common(all: &mut [Client]) {
+    let [a, b, c] = all else { panic!("three") };
+    let [of_a, of_b, of_c] = [&mut *a, &mut *b, &mut *c].map(pid);
+    assert!(of_a != of_b && of_b != of_c && of_a != of_c, "{of_a} {of_b} {of_c}");
+    b.batch_execute("set application_name = 'of b'; begin; lock table l in exclusive mode")
+        .expect("it is free");
+    let state = format!(
+        "select state || ': ' || application_name || ': ' || query from pg_stat_activity where pid = {of_b}"
+    );
+    let lock = format!(
+        "select count(*) from pg_locks
+         where relation = 'l'::regclass and mode = 'ExclusiveLock' and granted and pid = {of_b}"
+    );
+    for client in [&mut *a, &mut *c] {
+        let shown = one(client, &state);
+        assert!(shown.starts_with("idle in transaction: of b: set application_name"), "{shown}");
+        assert_eq!(one(client, &lock), "1");
+    }
+    // c waits for b, and a sees that.
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| c.batch_execute("update l set v = 9 where id = 1"));
+        let blocked = format!("select pg_blocking_pids({of_c})");
+        wait_for("c waits", || one(a, &blocked) == format!("{{{of_b}}}"));
+        let event = format!(
+            "select wait_event_type || ' ' || state from pg_stat_activity where pid = {of_c}"
+        );
+        assert_eq!(one(a, &event), "Lock active");
+        // A role without rights sees that there is a session, and no more.
+        a.batch_execute("create role ann; set role ann").expect("a role");
+        let hidden = format!("select query from pg_stat_activity where pid = {of_c}");
+        assert_eq!(one(a, &hidden), "<insufficient privilege>");
+        let refused = a.simple_query(&format!("select pg_cancel_backend({of_c})"));
+        assert_eq!(code(&refused.expect_err("it is a superuser's")), "42501");
+        a.batch_execute("reset role; drop role ann").expect("it is there");
+        assert_eq!(one(a, &format!("select pg_cancel_backend({of_c})")), "t");
+        let canceled = waiting.join().expect("no panic").expect_err("it was canceled");
+        assert_eq!(code(&canceled), "57014");
+    });
+    assert_eq!(one(c, &format!("select pg_terminate_backend({of_b})")), "t");
+    wait_for("its session has ended", || b.is_closed() || b.simple_query("select 1").is_err());
+    c.batch_execute("update l set v = 9 where id = 1").expect("the lock has ended with it");
+    assert_eq!(one(c, &format!("select pg_terminate_backend({of_b})")), "f", "it is gone");
+}
+
+/// A load balancer that sends a client to the first of two processes, and its request to cancel a
+/// statement to the second.
+#[allow(clippy::disallowed_methods, reason = "threads of the test")]
+fn balancer(to: [u16; 2]) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    std::thread::spawn(move || {
+        for (client, to) in listener.incoming().zip(to) {
+            let client = client.expect("a connection");
+            let server = TcpStream::connect(("127.0.0.1", to)).expect("it serves");
+            let ways = [(&client, &server), (&server, &client)];
+            for (from, to) in ways
+                .map(|(a, b)| [a, b].map(|it| it.try_clone().expect("a socket")))
+                .map(|[from, to]| (from, to))
+            {
+                std::thread::spawn(move || {
+                    let _ = std::io::copy(&mut &from, &mut &to);
+                    let _ = to.shutdown(Shutdown::Write);
+                });
+            }
+        }
+    });
+    port
+}
+
+fn statements_are_canceled_from_everywhere(ports: &[u16]) {
+    for to in [[ports[1], ports[0]], [ports[0], ports[2]], [ports[1], ports[2]]] {
+        let mut client = client_at(balancer(to)).expect("it serves");
+        let cancel = client.cancel_token();
+        std::thread::scope(|scope| {
+            let sleeping = scope.spawn(|| client.batch_execute("select pg_sleep(600)"));
+            let mut other = client_at(ports[0]).expect("it serves");
+            let sleeps = "select count(*) from pg_stat_activity where query ~ 'sleep.600' and state = 'active' and pid <> pg_backend_pid()";
+            wait_for("it sleeps", || one(&mut other, sleeps) == "1");
+            cancel.cancel_query(postgres::NoTls).expect("a process that serves");
+            let canceled = sleeping.join().expect("no panic").expect_err("it was canceled");
+            assert_eq!(code(&canceled), "57014");
+        });
+    }
+}
+
+fn a_process_that_stands_still_is_named(ports: &[u16], process: &str) {
+    let warnings: Arc<Mutex<Vec<String>>> = Arc::default();
+    let told = warnings.clone();
+    let mut config = postgres::Config::new();
+    config.host("127.0.0.1").port(ports[1]).user("isomer").dbname("isomer");
+    config.notice_callback(move |notice| {
+        let text = format!("{} {}", notice.message(), notice.detail().unwrap_or_default());
+        told.lock().expect("no panic").push(text);
+    });
+    let mut client = config.connect(postgres::NoTls).expect("it serves");
+    let mut still = client_at(ports[2]).expect("it serves");
+    let cancel = format!("select pg_cancel_backend({})", pid(&mut still));
+    let signal = |signal: &str| {
+        let done = Command::new("kill").args([signal, process]).status();
+        assert!(done.expect("kill is there").success());
+    };
+    signal("-STOP");
+    let canceled = one(&mut client, &cancel);
+    signal("-CONT");
+    assert_eq!(canceled, "f");
+    let warnings = warnings.lock().expect("no panic").join("; ");
+    assert!(warnings.contains("node \"node2\""), "{warnings}");
+    wait_for("it is canceled", || one(&mut client, &cancel) == "t");
 }
 
 /// Transfers at some gateways while `trouble` lasts, each by clients that stay connected. After

@@ -117,6 +117,7 @@ impl From<Failure> for Error {
         match failure {
             Failure::Abort(abort) => Error::Abort(abort),
             Failure::Forgotten { .. } => Error::Gone,
+            Failure::SeatEnded(_) => Error::NoSeat,
             failure => Error::Failure(failure),
         }
     }

@@ -255,9 +255,10 @@ impl<T: Transport> Router<T> {
     pub async fn serve(
         &self,
         session: &mut Session,
-        request: Request<'_>,
+        mut request: Request<'_>,
         published: Published<'_>,
     ) -> Result<(Ran, Vec<u8>), Error> {
+        request.seat = link_of(&self.conductor).map_or(0, |link| link.seat());
         self.ordered().check_unordered(&request)?;
         if !request.footprint.is_read_only() && !self.has_procedures() {
             self.has_procedures.store(true, Ordering::Relaxed);
@@ -280,12 +281,16 @@ impl<T: Transport> Router<T> {
         let stage = if before.is_some() { Stage::Commit } else { Stage::Whole };
         let asked = Asked { footprint, ticket, begun: self.transport().now(), before, stage, over };
         request.is_measured = is_wanted;
-        for _ in 0..STALE_MAX {
+        for look in 1..=STALE_MAX {
             let Verdict::Run(decision) = self.decide(session, &asked, false)? else { break };
             // Queued whatever becomes of this transaction, because the strategy relies on it.
             self.conductor.queue(decision.deferred, decision.is_occasion, asked.begun);
             let sent = request.again();
             match self.execute(session, &asked, decision.place, sent, &mut *published, 0).await {
+                // Its process may have no seat for long.
+                Err(Error::Failure(Failure::Unseated(site))) if look == STALE_MAX => {
+                    return Err(Failure::Unseated(site).into());
+                }
                 Err(Error::Failure(failure)) if failure.is_stale_route() => {}
                 Err(Error::Failure(Failure::Unreachable { site, why })) => {
                     self.until_returned(site, why, over).await?;

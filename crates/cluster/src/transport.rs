@@ -5,8 +5,8 @@ use crate::remote::Unanswered;
 use isomer_design::{Domains, SiteId, Time};
 use isomer_log::{LogError, Position};
 use isomer_site::{
-    Answer, BatchAnswer, BatchStep, Failure, Published, Read, Refusal, Reply, Request, SeenUpTo,
-    Site, Step, VisitRow,
+    Admission, Answer, BatchAnswer, BatchStep, Failure, Published, Read, Refusal, Reply, Request,
+    SeenUpTo, Site, Step, VisitRow,
 };
 use isomer_strategy::SiteLoad;
 
@@ -116,11 +116,16 @@ pub trait Transport {
     /// taken over.
     fn set_taken_over(&self, _site: SiteId, _end: Option<Position>) {}
 
+    /// The gateways whose commits the sites of this process accept, where there may be several.
+    fn admission(&self) -> Option<&Admission> {
+        None
+    }
+
     /// The latest time that any site has given to a commit, or was read at: that of the sites of
-    /// this process, and of others that can be reached ([`isomer_site::latest`]). Asked for where
-    /// there are several gateways.
-    async fn latest(&self) -> Time {
-        Time::ZERO
+    /// this process, and of others that can be reached ([`isomer_site::latest`]); and whether that
+    /// is all of them. Asked for where there are several gateways.
+    async fn latest(&self) -> (Time, bool) {
+        (Time::ZERO, true)
     }
 
     /// Asks the process with the conductor, if that is not this process. An urgent request comes

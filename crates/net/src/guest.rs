@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 /// The timeout of the handshake.
 const GREETING: Duration = Duration::from_secs(5);
 /// The kinds of requests that run a transaction or read; clients cause them.
-const CLIENTS: [u8; 3] = [1, 2, 10];
+const CLIENTS: [u8; 4] = [1, 2, 10, 12];
 const REQUESTS: std::ops::RangeInclusive<u8> = 1..=63;
 
 /// The requests of a guest that have no answer yet.

@@ -38,7 +38,7 @@ impl Activity {
             client_port: peer.map_or(-1, |peer| peer.port().into()),
             begun_us: now_us,
             changed_us: now_us,
-            state: "idle",
+            state: "idle".into(),
             ..SessionShown::default()
         };
         Arc::new(Activity { clock, process, shown: Mutex::new(shown) })
@@ -55,7 +55,7 @@ impl Activity {
         let mut shown = self.shown.lock();
         shown.text.clear();
         shown.text.push_str(&text[..text.floor_char_boundary(TEXT_BYTES_MAX)]);
-        (shown.query_us, shown.changed_us, shown.state) = (Some(now_us), now_us, "active");
+        (shown.query_us, shown.changed_us, shown.state) = (Some(now_us), now_us, "active".into());
         now_us
     }
 
@@ -89,7 +89,7 @@ impl Activity {
             application.clone_into(&mut shown.application);
         }
         if shown.state != state {
-            (shown.state, shown.changed_us) = (state, (self.clock)());
+            (shown.state, shown.changed_us) = (state.into(), (self.clock)());
         }
     }
 

@@ -3,9 +3,12 @@
 //!
 //! An action is a statement about the design, the server, or roles and their rights, with its
 //! outcome: `ok`, or the error. Texts have `?` in place of literals where these may be secrets.
+//!
+//! With several gateways, each has the actions at all of them: see [`crate::trail`].
 
 use crate::chronicle::{Event, clipped, us};
-use crate::engine::Engine;
+use crate::engine::{Engine, Told, mention};
+use crate::trail;
 use isomer_sql::SqlError;
 use isomer_sql::datum::Datum;
 
@@ -20,13 +23,30 @@ pub(crate) fn note(
         Ok(()) => "ok".to_owned(),
         Err(error) => format!("{} {}", error.code, error.message),
     };
-    engine.chronicle.add(Event::Action {
+    let event = Event::Action {
         at_us: us(engine.database().now()),
         user: user.to_owned(),
         client: client.to_owned(),
         action: clipped(action),
         outcome: clipped(&outcome),
-    });
+    };
+    engine.chronicle.add(event.clone());
+    match engine.database().is_gateway_only() {
+        true => {
+            engine.chronicle.send([event]);
+            trail::send(engine.database(), &engine.chronicle);
+        }
+        false => mention(engine, &Told::Noted(vec![event])),
+    }
+}
+
+/// Keeps the actions of a gateway of another process, and passes them on to all others.
+pub(crate) fn keep(engine: &Engine, actions: Vec<Event>) {
+    let is_new = |action: &Event| engine.chronicle.learn(action);
+    let new: Vec<Event> = actions.into_iter().filter(is_new).collect();
+    if !new.is_empty() {
+        mention(engine, &Told::Noted(new));
+    }
 }
 
 pub(crate) fn audit_rows(engine: &Engine) -> Vec<Vec<Datum>> {

@@ -12,6 +12,7 @@
 use crate::deadlock::{Waited, deadlock};
 use crate::deferred::{Deferred, DeferredMark};
 use crate::draft::{Draft, DraftMark};
+use crate::engine::questions::locks;
 use crate::engine::{Closing, Engine, Reading, close_tables, mixed};
 use crate::limits;
 use crate::numbers::{NUMBERS, Numbers};
@@ -142,7 +143,7 @@ impl Backend {
     ) -> SqlError {
         match error {
             OpenError::Deadlock(circle) => {
-                let locks = self.engine.gateway().locks(|_, _| false);
+                let locks = locks(self.engine.gateway());
                 let known = (&*self.engine.catalog(), &locks[..]);
                 deadlock(&circle, &Waited { table, key, mode }, known, &*self.sessions)
             }
@@ -705,7 +706,7 @@ pub(crate) fn database(error: Error) -> SqlError {
         Error::Failure(Failure::Unreachable { .. }) => {
             return SqlError::new("57P03", error.to_string()).hint(UNREACHABLE);
         }
-        Error::Failure(Failure::Participant(_)) => code::SERIALIZATION,
+        Error::Failure(Failure::Participant(_) | Failure::Unseated(_)) => code::SERIALIZATION,
         Error::Invalid(_) | Error::InvalidPlan(_) | Error::Change { .. } => code::INVALID_PARAMETER,
         Error::Reconfiguration(_) => code::NOT_READY,
         Error::Failure(_) if error.is_unknown() => {

@@ -54,6 +54,14 @@ pub(crate) enum Event {
 }
 
 impl Event {
+    fn at_us(&self) -> i64 {
+        match self {
+            Event::Change { at_us, .. }
+            | Event::Failover { at_us, .. }
+            | Event::Action { at_us, .. } => *at_us,
+        }
+    }
+
     fn kind(&self) -> usize {
         match self {
             Event::Change { .. } => 0,
@@ -95,6 +103,8 @@ struct Kept {
     /// The number of the last change.
     changes: u64,
     file: Option<(File, PathBuf, u64)>,
+    /// Actions that the gateway of the conductor's process may not have.
+    unsent: Vec<Event>,
 }
 
 /// See the [module documentation](self).
@@ -109,10 +119,22 @@ impl Kept {
             self.changes = self.changes.max(*number);
         }
         let last = &mut self.last[event.kind()];
-        if last.len() == KEPT_MAX {
+        // Actions of other gateways may arrive late.
+        let at = match event {
+            Event::Action { at_us, .. } => last.partition_point(|other| other.at_us() <= at_us),
+            _ => last.len(),
+        };
+        last.insert(at, event);
+        if last.len() > KEPT_MAX {
             last.pop_front();
         }
-        last.push_back(event);
+    }
+
+    /// True if an event is kept, or older than all that are kept.
+    fn knows(&self, event: &Event) -> bool {
+        let last = &self.last[event.kind()];
+        let is_old = |first: &Event| last.len() == KEPT_MAX && event.at_us() < first.at_us();
+        last.front().is_some_and(is_old) || last.contains(event)
     }
 
     /// Writes the file anew, with what is kept.
@@ -161,7 +183,12 @@ impl Chronicle {
         let since: Vec<Event> = kept.last.iter_mut().flat_map(std::mem::take).collect();
         let before: Vec<Event> =
             text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-        before.into_iter().chain(since).for_each(|event| kept.take(event));
+        before.into_iter().for_each(|event| kept.take(event));
+        for event in since {
+            if !kept.knows(&event) {
+                kept.take(event);
+            }
+        }
         kept.rewrite(path)
     }
 
@@ -198,6 +225,41 @@ impl Chronicle {
     /// Anything else happened.
     pub(crate) fn add(&self, event: Event) {
         self.kept.lock().add(event);
+    }
+
+    /// Adds an event that another gateway has noted. Returns false if it is known.
+    pub(crate) fn learn(&self, event: &Event) -> bool {
+        let mut kept = self.kept.lock();
+        let is_new = !kept.knows(event);
+        if is_new {
+            kept.add(event.clone());
+        }
+        is_new
+    }
+
+    /// Adds events of other gateways that are not known yet.
+    pub(crate) fn learn_all(&self, events: &[Event]) {
+        events.iter().for_each(|event| {
+            self.learn(event);
+        });
+    }
+
+    /// The conductor's gateway may not have these actions, and they are to be sent to it.
+    pub(crate) fn send(&self, actions: impl IntoIterator<Item = Event>) {
+        let unsent = &mut self.kept.lock().unsent;
+        unsent.extend(actions);
+        let over = unsent.len().saturating_sub(KEPT_MAX);
+        unsent.drain(..over);
+    }
+
+    /// The actions that are to be sent.
+    pub(crate) fn unsent(&self) -> Vec<Event> {
+        self.kept.lock().unsent.clone()
+    }
+
+    /// The conductor's gateway has these actions.
+    pub(crate) fn has_sent(&self, sent: &[Event]) {
+        self.kept.lock().unsent.retain(|action| !sent.contains(action));
     }
 
     /// The last events of a kind, the oldest first: changes are 0, failovers 1, actions 2.
@@ -237,6 +299,24 @@ mod tests {
         let second = Chronicle::default();
         second.open(folder.path()).expect("it is read");
         assert_eq!(second.last(2), [action(1), action(2)]);
+    }
+
+    #[test]
+    fn actions_of_other_gateways_are_kept_once_and_in_the_order_of_their_times() {
+        let folder = tempfile::TempDir::new().expect("a folder");
+        let first = Chronicle::default();
+        first.open(folder.path()).expect("a file");
+        first.add(action(2));
+        assert!(first.learn(&action(1)) && !first.learn(&action(1)) && !first.learn(&action(2)));
+        assert_eq!(first.last(2), [action(1), action(2)]);
+        // A process that has joined before it opens its file.
+        let second = Chronicle::default();
+        assert!(second.learn(&action(2)) && second.learn(&action(3)));
+        second.open(folder.path()).expect("it is read");
+        assert_eq!(second.last(2), [action(1), action(2), action(3)]);
+        second.send([action(2), action(3)]);
+        second.has_sent(&[action(2)]);
+        assert_eq!(second.unsent(), [action(3)]);
     }
 
     #[test]

@@ -10,14 +10,16 @@
 //! ([`crate::strangers`]).
 
 use crate::activity::Activity;
+use crate::everywhere::{self, Inquiry, OfGateway};
 use crate::socket::Socket;
 use isomer_cluster::{CancelReason, CancelToken, Gateway};
 use isomer_sql::SqlError;
-use isomer_sql::system::{SessionShown, SessionsView};
+use isomer_sql::system::{SessionShown, Sessions, SessionsView};
 use parking_lot::Mutex;
 use rustix::net::Shutdown;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Places reserved for superusers, if there are more places than that.
 const RESERVED: usize = 3;
@@ -26,6 +28,10 @@ const RESERVED: usize = 3;
 pub(crate) struct Clients {
     most: usize,
     gateway: Arc<Gateway>,
+    /// Of the clients' numbers, those of this process.
+    part: i32,
+    /// The number of clients so far.
+    last: AtomicU32,
     clients: Mutex<BTreeMap<i32, Client>>,
 }
 
@@ -41,20 +47,64 @@ pub(crate) struct Client {
 }
 
 impl SessionsView for Clients {
-    fn sessions(&self) -> Vec<SessionShown> {
+    fn sessions(&self) -> Sessions {
+        everywhere::with_others(self.gateway.database(), self.sessions_here())
+    }
+
+    fn signal(&self, process: i32, ends_session: bool) -> bool {
+        self.signal_here(process, ends_session)
+            || self.pass_on(process, &Inquiry::Signal { process, ends_session })
+    }
+}
+
+impl Clients {
+    pub(crate) fn new(most: usize, gateway: Arc<Gateway>) -> Clients {
+        let part = everywhere::part(gateway.database());
+        Clients { most, gateway, part, last: AtomicU32::new(0), clients: Mutex::default() }
+    }
+
+    /// A number for a new client: see [`everywhere`].
+    pub(crate) fn next_process(&self) -> i32 {
+        loop {
+            let count = self.last.fetch_add(1, Ordering::SeqCst).wrapping_add(1);
+            let process = everywhere::numbered(self.part, count);
+            if process != self.part && !self.clients.lock().contains_key(&process) {
+                return process;
+            }
+        }
+    }
+
+    /// Answers a question of another gateway.
+    pub(crate) fn answer(&self, question: &[u8]) -> Vec<u8> {
+        let answer = match serde_json::from_slice(question) {
+            Ok(Inquiry::Sessions) => OfGateway::Sessions(self.sessions_here()),
+            Ok(Inquiry::Signal { process, ends_session }) => {
+                OfGateway::Done(self.signal_here(process, ends_session))
+            }
+            Ok(Inquiry::Cancel { process, secret }) => {
+                OfGateway::Done(self.cancel_here(process, &secret))
+            }
+            Err(_) => return Vec::new(),
+        };
+        serde_json::to_vec(&answer).expect("names of fields are text")
+    }
+
+    fn sessions_here(&self) -> Vec<SessionShown> {
         let clients = self.clients.lock();
         let shown = |client: &Client| {
             let mut shown = client.activity.shown();
-            shown.wait = match shown.state {
+            let wait = match &*shown.state {
                 "active" => client.cancel.waits_for_lock().then_some(("Lock", "tuple")),
                 _ => Some(("Client", "ClientRead")),
             };
+            shown.wait = wait.map(|(kind, name)| (kind.into(), name.into()));
+            shown.transaction = client.cancel.owner();
             shown
         };
         clients.values().map(shown).collect()
     }
 
-    fn signal(&self, process: i32, ends_session: bool) -> bool {
+    fn signal_here(&self, process: i32, ends_session: bool) -> bool {
         let clients = self.clients.lock();
         let Some(client) = clients.get(&process) else { return false };
         if ends_session {
@@ -66,15 +116,10 @@ impl SessionsView for Clients {
         true
     }
 
-    fn transactions(&self) -> Vec<(i32, u64)> {
-        let clients = self.clients.lock();
-        clients.iter().map(|(process, client)| (*process, client.cancel.owner())).collect()
-    }
-}
-
-impl Clients {
-    pub(crate) fn new(most: usize, gateway: Arc<Gateway>) -> Clients {
-        Clients { most, gateway, clients: Mutex::default() }
+    /// Asks the other gateways, unless the client could only be here.
+    fn pass_on(&self, process: i32, inquiry: &Inquiry) -> bool {
+        everywhere::part_of(process) != self.part
+            && everywhere::pass_on(self.gateway.database(), inquiry)
     }
 
     /// Registers a client until the result is dropped.
@@ -107,12 +152,20 @@ impl Clients {
         Ok(Entered { clients: self.clone(), process })
     }
 
-    /// Cancels the statement of a client, if the request has the right secret.
-    pub(crate) fn cancel(&self, gateway: &Gateway, process: i32, secret: &[u8]) {
-        let clients = self.clients.lock();
-        if let Some(client) = clients.get(&process).filter(|client| client.secret == *secret) {
-            gateway.cancel_waits(&client.cancel, CancelReason::Asked);
+    /// Cancels the statement of a client of any gateway, if the request has the right secret.
+    pub(crate) fn cancel(&self, process: i32, secret: &[u8]) {
+        if !self.cancel_here(process, secret) {
+            self.pass_on(process, &Inquiry::Cancel { process, secret: secret.to_owned() });
         }
+    }
+
+    fn cancel_here(&self, process: i32, secret: &[u8]) -> bool {
+        let clients = self.clients.lock();
+        let Some(client) = clients.get(&process) else { return false };
+        if client.secret == *secret {
+            self.gateway.cancel_waits(&client.cancel, CancelReason::Asked);
+        }
+        true
     }
 
     /// Ends the sessions of a user.

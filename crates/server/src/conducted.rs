@@ -6,11 +6,13 @@
 //! ```
 //!
 //! The journal of the strategy, proposals, running changes and the histories are in the memory of
-//! that process. Views of them have the same rows at every gateway. Other views show what the asked
-//! process knows: its sessions, its statements, its sites.
+//! that process. Views of them have the same rows at every gateway, and so has `pg_locks`, because
+//! the lock table is there. Sessions are those of all gateways ([`crate::everywhere`]). Other views
+//! show what the asked process knows: its statements, its sites.
 
+use crate::audit;
 use crate::backend::database;
-use crate::engine::questions::{Cell, Question, Reply, ask};
+use crate::engine::questions::{Cell, Question, Reply, ToldLock, ask, locks};
 use crate::engine::{Engine, state};
 use crate::proposals;
 use isomer_cluster::Error;
@@ -60,6 +62,14 @@ pub(crate) fn answer(engine: &Engine, question: &[u8]) -> Reply {
         Ok(Question::Reject(number, by, because)) => {
             done(proposals::reject(engine, number, &by, because.as_deref()))
         }
+        Ok(Question::Note(actions)) => {
+            audit::keep(engine, actions);
+            Reply::Done
+        }
+        Ok(Question::Locks) => {
+            Reply::Locks(locks(engine.gateway()).iter().map(ToldLock::of).collect())
+        }
+        Ok(Question::Blockers(of)) => Reply::Blockers(engine.gateway().blockers(of)),
         Ok(Question::Rows(_)) | Err(_) => {
             refused(database(Error::AtConductor("the question is not understood".to_owned())))
         }

@@ -32,11 +32,8 @@ pub(crate) fn deadlock(
     (catalog, locks): (&Catalog, &[LockShown]),
     sessions: &dyn SessionsView,
 ) -> SqlError {
-    let processes = sessions.transactions();
-    let process = |owner: u64| {
-        let found = processes.iter().find(|(_, transaction)| *transaction == owner);
-        found.map_or(0, |(process, _)| *process)
-    };
+    let sessions = sessions.sessions();
+    let process = |owner: u64| sessions.with(owner).map_or(0, |session| session.process);
     let line = |pair: &[u64]| {
         let (waiting, blocker) = (pair[0], pair[1]);
         let lock = locks.iter().find(|lock| lock.owner == waiting && !lock.is_granted);
@@ -54,9 +51,8 @@ pub(crate) fn deadlock(
     };
     let detail: Vec<String> = circle.windows(2).map(line).collect();
     let detail = detail.join("\n");
-    let sessions = sessions.sessions();
     let statements = circle[1..].iter().filter_map(|owner| {
-        let session = sessions.iter().find(|session| session.process == process(*owner))?;
+        let session = sessions.with(*owner)?;
         Some(format!(" Process {}: {}", session.process, session.text))
     });
     let statements: String = statements.collect();

@@ -5,6 +5,7 @@ use crate::audit;
 use crate::backend::database;
 use crate::conducted;
 use crate::deadlock::lock_name;
+use crate::engine::questions::{blockers, locks};
 use crate::engine::{Engine, damaged};
 use crate::figures::Figure;
 use crate::limits::ended;
@@ -294,7 +295,6 @@ impl DesignView for Engine {
     }
 
     fn locks(&self) -> Vec<LockRow> {
-        let is_whole = |table: TableId, key: &Key| table == NUMBERS || *key == Key::min();
         let row = |lock: LockShown| LockRow {
             of: match lock.table {
                 // The first component is the number of the others.
@@ -311,11 +311,11 @@ impl DesignView for Engine {
             },
             is_granted: lock.is_granted,
         };
-        self.gateway().locks(is_whole).into_iter().map(row).collect()
+        locks(self.gateway()).into_iter().map(row).collect()
     }
 
     fn blockers(&self, transaction: u64) -> Vec<u64> {
-        self.gateway().blockers(transaction)
+        blockers(self.gateway(), transaction)
     }
 
     fn rows(&self, name: &str, catalog: &Catalog) -> Vec<Vec<Datum>> {

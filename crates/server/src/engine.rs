@@ -19,8 +19,8 @@ mod tables;
 
 pub use gateways::take_over;
 pub(crate) use gateways::{
-    Closing, Told, close_tables, keep_catalog, state, tell, tell_catalog, until_past_elsewhere,
-    until_seated,
+    Closing, Told, close_tables, keep_catalog, mention, state, tell, tell_catalog,
+    until_past_elsewhere, until_seated,
 };
 pub(crate) use ordered::{
     check_one_isolation, inherit_isolation, is_table_ordered, mixed, order_table, switch_isolation,

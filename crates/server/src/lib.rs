@@ -35,7 +35,9 @@
 //! | `design`, `autopilot`, `pilot`, `reconfigure` | the design in SQL, and its strategy |
 //! | `steering`, `proposals`, `heat` | proposals for operators, the heat map |
 //! | `conducted` | views and statements that the conductor's process answers |
-//! | `chronicle`, `audit`, `shapes` | histories on disk, the audit trail, statements by shape |
+//! | `everywhere` | the sessions of all gateways |
+//! | `chronicle`, `audit`, `trail` | histories on disk; the audit trail, at all gateways |
+//! | `shapes` | statements by shape |
 //! | `backend` | the transaction that statements run in |
 //! | `figures`, `scrape` | metrics, for `isomer.metrics` and Prometheus |
 //!
@@ -91,6 +93,7 @@ mod domains;
 mod draft;
 mod engine;
 mod enums;
+mod everywhere;
 mod explain;
 mod figures;
 mod foreign;
@@ -127,6 +130,7 @@ mod steering;
 mod strangers;
 mod stream;
 mod temporary;
+mod trail;
 mod users;
 mod views;
 mod wire;

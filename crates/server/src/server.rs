@@ -39,7 +39,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -65,7 +65,6 @@ struct Shared {
     stop: AtomicBool,
     /// All connections, logged in or not.
     connected: AtomicUsize,
-    next_process: AtomicI32,
     memory: Arc<Account>,
     strangers: Arc<Strangers>,
     clients: Arc<Clients>,
@@ -92,6 +91,7 @@ impl Server {
         let strangers = Arc::new(Strangers::new(options.logins_max));
         let gateway = engine.gateway().clone();
         let clients = Arc::new(Clients::new(options.connections_max, gateway));
+        *engine.herald.clients.lock() = Arc::downgrade(&clients);
         let listener = TcpListener::bind(options.listen)?;
         let address = listener.local_addr()?;
         let memory = Memory::of_all(&options);
@@ -102,7 +102,6 @@ impl Server {
             watch: Arc::default(),
             stop: AtomicBool::new(false),
             connected: AtomicUsize::new(0),
-            next_process: AtomicI32::new(1),
             memory,
             strangers,
             clients,
@@ -396,7 +395,7 @@ impl Shared {
     fn cancel(&self, body: &[u8]) {
         let mut reader = Reader::new(body);
         if let Ok(process) = reader.i32() {
-            self.clients.cancel(self.engine.gateway(), process, reader.rest());
+            self.clients.cancel(process, reader.rest());
         }
     }
 
@@ -409,7 +408,7 @@ impl Shared {
     ) -> Result<LoggedIn, SqlError> {
         let (user, database, given) = startup;
         let (user, cancel): (Arc<str>, _) = (user.into(), Arc::<CancelToken>::default());
-        let process = self.next_process.fetch_add(1, Ordering::SeqCst);
+        let process = self.clients.next_process();
         let mut secret = [0; 4];
         (self.options.random)(&mut secret);
         let activity = Activity::new(self.options.clock, process, (&user, &database), socket);

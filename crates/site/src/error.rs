@@ -74,14 +74,25 @@ pub enum Failure {
         /// The address of its process, and the result of the attempt.
         why: String,
     },
+    /// The seat of the gateway has ended ([`Admission`](crate::Admission)); nothing was written.
+    #[error(
+        "site {0} has refused the commit of a process that the one with the conductor has not heard of for long; \
+         nothing was written"
+    )]
+    SeatEnded(SiteId),
+    /// The site's process has no seat ([`Admission`](crate::Admission)); nothing was written.
+    #[error(
+        "the process of site {0} does not reach the one with the conductor, so nothing was written; try again"
+    )]
+    Unseated(SiteId),
 }
 
 impl Failure {
-    /// True if another route may succeed, because the design has changed or another copy has older
-    /// versions.
+    /// True if another attempt may succeed: another route, because the design has changed or
+    /// another copy has older versions; or a bit later, because the site's process has no seat.
     pub fn is_stale_route(&self) -> bool {
-        use Failure::{Forgotten, NotHere, NotMaster};
-        matches!(self, NotHere { .. } | NotMaster { .. } | Forgotten { .. })
+        use Failure::{Forgotten, NotHere, NotMaster, Unseated};
+        matches!(self, NotHere { .. } | NotMaster { .. } | Forgotten { .. } | Unseated(_))
     }
 }
 

@@ -233,6 +233,7 @@ impl Site {
             let seen = Seen { position: read.unwrap_or(0), ticket };
             return Ok((Committed { snapshot, commit: None }, seen, Tickets::new()));
         }
+        self.admission.check(self.id, request.seat, self.time.now())?;
         let committed = self.commit(&txn);
         drop(txn);
         if matches!(committed, Err(Failure::Full(_))) {

@@ -16,6 +16,7 @@
 //! | [`two_phase`] | transactions over several sites: coordinator and participants |
 //! | [`link`], [`refresh`] | shipping events to replicas, and applying them there |
 //! | [`close_ahead`] | closed timestamps ahead of real time |
+//! | [`admission`] | the gateways whose commits a site accepts |
 //! | [`hot_lock`] | partition locks with long queues |
 //! | [`room`] | how much memory rows may take, and what a full site refuses |
 //! | [`record`] | the bytes of the redo log |
@@ -29,6 +30,7 @@
 //! A site does not know the design as a whole, the state of other sites, planners, SQL or schemas.
 //! Keys and rows are bytes.
 
+mod admission;
 mod backup;
 mod change;
 mod checkpoint;
@@ -65,6 +67,7 @@ mod validate;
 mod versions;
 pub mod wire;
 
+pub use admission::{Admission, SEAT_BITS};
 pub use change::Holding;
 pub use checkpoint::{AtOnce, CheckpointError, CheckpointReport, Finished, Pace, Stage};
 pub use close_ahead::CloseAhead;

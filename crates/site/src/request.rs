@@ -72,6 +72,9 @@ pub struct Request<'a> {
     /// footprint names all reads that way. A commit that [validates](Body::Validated) its reads
     /// always does this.
     pub is_serializable: bool,
+    /// The seat of the gateway that writes, or 0 for the conductor's own gateway: see
+    /// [`Admission`](crate::Admission).
+    pub seat: u64,
 }
 
 /// The work of a transaction on its snapshot. See the [module documentation](self).
@@ -191,6 +194,7 @@ impl<'a> Request<'a> {
             is_asynchronous,
             is_measured,
             is_serializable,
+            seat: 0,
         }
     }
 

@@ -27,6 +27,7 @@
 //! | `hot_locks` | hot locks: `hot_lock` |
 //! | `memory` | the memory limit: `room` |
 
+use crate::admission::Admission;
 use crate::backup::BackupTable;
 use crate::checkpoint::Progress;
 use crate::close_ahead::CloseAhead;
@@ -81,6 +82,8 @@ pub struct SiteOptions {
     pub link_timeouts: LinkTimeouts,
     /// Procedures that can be called by name; the same at all sites.
     pub procedures: Arc<Procedures>,
+    /// The gateways that may commit; the same for all sites of a process.
+    pub admission: Arc<Admission>,
     /// How much memory the rows may take: see [`MemoryLimit`].
     pub memory: Arc<MemoryLimit>,
     /// Reports the progress of recovery.
@@ -113,6 +116,7 @@ impl SiteOptions {
             close_ahead: CloseAhead::default(),
             link_timeouts: LinkTimeouts::default(),
             procedures: Arc::default(),
+            admission: Arc::default(),
             memory: Arc::default(),
             progress: Arc::default(),
             incarnation: 0,
@@ -171,6 +175,7 @@ pub struct Site {
     pub(crate) close_ahead: CloseAhead,
     pub(crate) link_timeouts: LinkTimeouts,
     pub(crate) procedures: Arc<Procedures>,
+    pub(crate) admission: Arc<Admission>,
     pub(crate) memory: Arc<MemoryLimit>,
     pub(crate) domains: Domains,
     /// The driver has had the report that the log has failed.
@@ -293,6 +298,7 @@ impl Site {
             close_ahead: options.close_ahead,
             link_timeouts: options.link_timeouts,
             procedures: options.procedures,
+            admission: options.admission,
             memory: options.memory,
             domains: options.domains,
             in_trouble: AtomicBool::new(false),

@@ -42,6 +42,8 @@ use rows::{attributes, classes, constraints, defaults, indexes, type_row};
 use rows::{dependencies, descriptions, sequence_class, sequence_row, sequences_row};
 use rows::{domain_constraints, domain_row, enum_rows, label_rows};
 use rows::{statistics_rows, view_attributes, view_class};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use tables::{Definition, TABLES, VOID};
@@ -160,19 +162,48 @@ pub trait SettingsView: Send + Sync {
 
 /// The connected sessions.
 pub trait SessionsView: Send + Sync {
-    /// All sessions, by the numbers of their connections.
-    fn sessions(&self) -> Vec<SessionShown>;
+    /// The sessions of all gateways.
+    fn sessions(&self) -> Sessions;
 
-    /// Cancels the statement of a session, or ends the session. False if no session has this
-    /// number.
+    /// Cancels the statement of a session of any gateway, or ends the session. False if no session
+    /// has this number, or its gateway gave no answer.
     fn signal(&self, process: i32, ends_session: bool) -> bool;
+}
 
-    /// Each connection's number, and the number of its newest transaction.
-    fn transactions(&self) -> Vec<(i32, u64)>;
+/// The sessions of all gateways.
+#[derive(Default, Debug)]
+pub struct Sessions {
+    /// The sessions.
+    pub shown: Vec<SessionShown>,
+    /// The names of the gateways whose sessions are missing, because they gave no answer; empty for
+    /// the one of the process with the conductor.
+    pub silent: Vec<String>,
+}
+
+impl Sessions {
+    /// The session of a connection.
+    pub fn of(&self, process: i64) -> Option<&SessionShown> {
+        self.shown.iter().find(|shown| i64::from(shown.process) == process)
+    }
+
+    /// The session with a transaction.
+    pub fn with(&self, transaction: u64) -> Option<&SessionShown> {
+        self.shown.iter().find(|shown| shown.transaction == transaction)
+    }
+
+    /// The gateways whose sessions are missing, in words.
+    pub fn missing(&self) -> Option<String> {
+        let name = |name: &String| match name.as_str() {
+            "" => "the process with the conductor".to_owned(),
+            name => format!("node \"{name}\""),
+        };
+        let names: Vec<String> = self.silent.iter().map(name).collect();
+        (!names.is_empty()).then(|| names.join(" and "))
+    }
 }
 
 /// A session as others see it. Times are microseconds since 1970.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Default, Debug, Serialize, Deserialize)]
 pub struct SessionShown {
     /// The number of its connection.
     pub process: i32,
@@ -195,9 +226,11 @@ pub struct SessionShown {
     /// Since when it has its state.
     pub changed_us: i64,
     /// The state in `pg_stat_activity`.
-    pub state: &'static str,
+    pub state: Cow<'static, str>,
     /// The event that it waits for: its type and name.
-    pub wait: Option<(&'static str, &'static str)>,
+    pub wait: Option<(Cow<'static, str>, Cow<'static, str>)>,
+    /// Its newest transaction; 0 if it had none.
+    pub transaction: u64,
     /// Its last statement, possibly truncated.
     pub text: String,
 }

@@ -12,7 +12,7 @@ use isomer_sql::dates::{Order, TimeStyle};
 use isomer_sql::foreign::Check;
 use isomer_sql::rights::Identity;
 use isomer_sql::sequence::Sequence;
-use isomer_sql::system::{DesignView, LockRow, SessionShown, SessionsView, SettingsView};
+use isomer_sql::system::{DesignView, LockRow, Sessions, SessionsView, SettingsView};
 use isomer_sql::transaction::{Base, LockKind, LockedRow, Surroundings, Transaction, Visit};
 use isomer_sql::zone::Zone;
 use isomer_sql::{Datum, SqlError};
@@ -180,12 +180,8 @@ impl DesignView for Nothing {
 }
 
 impl SessionsView for Nothing {
-    fn sessions(&self) -> Vec<SessionShown> {
-        Vec::new()
-    }
-
-    fn transactions(&self) -> Vec<(i32, u64)> {
-        Vec::new()
+    fn sessions(&self) -> Sessions {
+        Sessions::default()
     }
 
     fn signal(&self, _: i32, _: bool) -> bool {

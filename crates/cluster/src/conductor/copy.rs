@@ -149,7 +149,7 @@ pub(crate) fn follow<T: Transport>(conductor: &Conductor<T>, news: News) -> bool
             conductor.transport.set_taken_over(site, None);
             true
         }
-        News::Announced(..) | News::Left(_) => true,
+        News::Announced(..) | News::Left(_) | News::Asked(..) => true,
     }
 }
 

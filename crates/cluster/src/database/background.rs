@@ -25,6 +25,10 @@ use std::time::Duration;
 
 /// The pause between two looks at the seats of gateways.
 const TICK: Duration = Duration::from_millis(20);
+/// The number of such pauses between two looks whether other processes have gateways, and the
+/// longest wait for their answers.
+const TICKS_TO_SETTLE: u32 = 50;
+const SETTLED: Duration = Duration::from_millis(500);
 /// The longest wait for an answer of the conductor, and the pause after none has come.
 const ANSWER: Duration = Duration::from_secs(2);
 
@@ -92,8 +96,14 @@ impl Background {
     pub(super) fn serve_gateways(&self, runtime: &Arc<Runtime>, desk: &Arc<Desk<Embedded>>) {
         let (stop, desk, runtime) = (self.stop.clone(), desk.clone(), runtime.clone());
         let thread = start("isomer-seats", move || {
+            let mut ticks = 0_u32;
             while !stop.load(Ordering::SeqCst) && !runtime.is_closing() {
                 desk.tick();
+                ticks = ticks.wrapping_add(1);
+                if ticks.is_multiple_of(TICKS_TO_SETTLE) {
+                    // Without an answer, again next time.
+                    let _ = runtime.block_on_for(desk.settle(), SETTLED);
+                }
                 std::thread::park_timeout(TICK);
             }
         });

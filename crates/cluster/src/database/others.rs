@@ -5,14 +5,18 @@ use super::Database;
 use crate::conductor::link_of;
 use crate::embedded::Embedded;
 use crate::error::Error;
-use crate::gateways::Listener;
 use crate::gateways::desk::{Desk, SeatShown};
 use crate::gateways::link::{Link, LinkShown};
 use crate::gateways::messages::Define;
+use crate::gateways::{Listener, Replied};
 use crate::open::{CancelToken, Gateway};
 use crate::router::unless;
+use isomer_site::SEAT_BITS;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The longest wait for the conductor's answer to a question to all gateways.
+const INQUIRY: Duration = Duration::from_millis(1500);
 
 /// See the [module documentation](self).
 #[derive(Clone, Copy)]
@@ -49,8 +53,9 @@ impl<'d> Others<'d> {
             return;
         }
         // The numbers of seats differ from those of an earlier conductor, whose gateways may still
-        // have some.
-        let last = self.database.now().0 / 1_000_000 % (1 << 22);
+        // have some: by the term, and also without it.
+        let first = self.database.now().0 / 1_000_000 % (1 << 22);
+        let last = self.database.node.runtime.admission.term() << SEAT_BITS | first;
         let desk = Arc::new(Desk::new(gateway.clone(), last));
         if self.database.desk.set(desk.clone()).is_ok() {
             self.database.background.serve_gateways(&self.database.node.runtime, &desk);
@@ -96,16 +101,41 @@ impl<'d> Others<'d> {
         waited.unwrap_or_else(|why| Err(Error::Canceled { why, may_be_written: false }))
     }
 
-    /// Asks the layer above the conductor, which is in another process.
+    /// Tells the gateways of all other processes, if the conductor is here, and does not wait.
+    pub fn mention(self, announcement: &[u8]) {
+        if let (None, Some(desk)) = (self.link(), self.database.desk.get()) {
+            desk.mention(announcement);
+        }
+    }
+
+    /// Asks the layer above the conductor, which is in another process, for up to a time.
     ///
     /// # Errors
     /// [`Error::NoSeat`] if there is no answer.
-    pub fn question(self, question: Vec<u8>) -> Result<Vec<u8>, Error> {
-        let link = link_of(&self.database.conductor).ok_or(Error::NoSeat)?;
-        self.database
-            .node
-            .runtime
-            .block_on(link.question(self.database.conductor.transport(), question))
+    pub fn question(self, question: Vec<u8>, longest: Option<Duration>) -> Result<Vec<u8>, Error> {
+        let link = self.link().ok_or(Error::NoSeat)?;
+        let runtime = &self.database.node.runtime;
+        let asking = link.question(self.database.conductor.transport(), question);
+        match longest {
+            Some(longest) => runtime.block_on_for(asking, longest).unwrap_or(Err(Error::NoSeat)),
+            None => runtime.block_on(asking),
+        }
+    }
+
+    /// Asks the layers above the gateways of all other processes. Takes up to about a second.
+    ///
+    /// # Errors
+    /// [`Error::NoSeat`]: the conductor gave no answer.
+    pub fn inquire(self, question: Vec<u8>) -> Result<Vec<Replied>, Error> {
+        let runtime = &self.database.node.runtime;
+        match (self.link(), self.database.desk.get()) {
+            (Some(link), _) => {
+                let asking = link.inquire(self.database.conductor.transport(), question);
+                runtime.block_on_for(asking, INQUIRY).unwrap_or(Err(Error::NoSeat))
+            }
+            (None, Some(desk)) => Ok(runtime.block_on(desk.inquire(0, &question))),
+            (None, None) => Ok(Vec::new()),
+        }
     }
 
     /// Waits for a seat, if the conductor is in another process and this gateway has none.

@@ -116,9 +116,9 @@ impl Runtime {
         let (network, procedures) = (self.mailboxes.clone(), self.procedures.clone());
         let usual = SiteOptions::new(id, log, network, time);
         let (memory, incarnation) = (self.memory.clone(), storage.last_run(id)? + 1);
-        let domains = self.domains();
+        let (domains, admission) = (self.domains(), self.admission.clone());
         let copy_bytes_max = if self.has_wire() { COPY_BYTES_MAX } else { usize::MAX };
-        let usual = SiteOptions { domains, copy_bytes_max, ..usual };
+        let usual = SiteOptions { domains, admission, copy_bytes_max, ..usual };
         Ok((SiteOptions { checkpoints, procedures, memory, incarnation, ..usual }, notes))
     }
 }

@@ -15,7 +15,7 @@ use futures_util::FutureExt;
 use isomer_design::{Domains, SiteId, SiteSet};
 use isomer_log::{Durability, LogError};
 use isomer_site::wire::{self, ClientId, ToConductor, ToConductorNow};
-use isomer_site::{MemoryLimit, Message, Pin, Procedures, Site, TimeSource};
+use isomer_site::{Admission, MemoryLimit, Message, Pin, Procedures, Site, TimeSource};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -38,6 +38,8 @@ pub(crate) struct Runtime {
     pub(crate) mailboxes: Arc<Mailboxes>,
     pub(crate) clock: Arc<WallClock>,
     pub(crate) procedures: Arc<Procedures>,
+    /// The gateways whose commits the sites of this process accept.
+    pub(crate) admission: Arc<Admission>,
     /// The memory limit of each site.
     pub(crate) memory: Arc<MemoryLimit>,
     /// The pins that the sites of this process keep for clients elsewhere.
@@ -79,6 +81,7 @@ impl Runtime {
             mailboxes,
             clock,
             procedures: Arc::new(procedures),
+            admission: Arc::default(),
             memory: Arc::default(),
             pins: Arc::default(),
             renewal: Arc::default(),
@@ -170,6 +173,7 @@ impl Runtime {
 
     /// Tells the wire that this process has the conductor, in this term of the catalog.
     pub(crate) fn conduct(&self, term: u64) {
+        self.admission.lead(term);
         if let Some(wire) = &self.wire {
             wire.conduct(term);
         }

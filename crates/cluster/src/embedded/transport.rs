@@ -9,8 +9,8 @@ use futures_util::future::join_all;
 use isomer_design::{Domains, SiteId, Time};
 use isomer_log::{LogError, Position};
 use isomer_site::{
-    Answer, BatchAnswer, BatchStep, Failure, OrderedSite, Part, PartAnswer, Peers, Pin, Published,
-    Read, Refusal, Reply, Request, SeenUpTo, Step, TimeSource, VisitRow,
+    Admission, Answer, BatchAnswer, BatchStep, Failure, OrderedSite, Part, PartAnswer, Peers, Pin,
+    Published, Read, Refusal, Reply, Request, SeenUpTo, Step, TimeSource, VisitRow,
 };
 use isomer_strategy::SiteLoad;
 use rustix::time::{ClockId, clock_gettime};
@@ -133,9 +133,10 @@ impl Transport for Here {
         }
     }
 
-    async fn latest(&self) -> Time {
+    async fn latest(&self) -> (Time, bool) {
         let hosts = self.runtime.hosts();
-        hosts.values().map(|host| isomer_site::latest(&host.site)).max().unwrap_or(Time::ZERO)
+        let latest = hosts.values().map(|host| isomer_site::latest(&host.site)).max();
+        (latest.unwrap_or(Time::ZERO), true)
     }
 
     fn failure(&self, site: SiteId) -> Option<LogError> {
@@ -273,15 +274,21 @@ impl Transport for Embedded {
         }
     }
 
-    async fn latest(&self) -> Time {
+    fn admission(&self) -> Option<&Admission> {
+        Some(&self.here.runtime.admission)
+    }
+
+    async fn latest(&self) -> (Time, bool) {
         let runtime = &self.here.runtime;
         let others = runtime.one_of_each_process().iter().filter_map(|site| {
             let remote = self.elsewhere(*site)?;
             Some(remote.latest(*site))
         });
         // No client of this process sees the rows of a process that cannot be reached.
-        let latest = join_all(others).await.into_iter().flatten().max();
-        latest.unwrap_or(Time::ZERO).max(self.here.latest().await)
+        let latest = join_all(others).await;
+        let is_of_all = latest.iter().all(Option::is_some);
+        let latest = latest.into_iter().flatten().max().unwrap_or(Time::ZERO);
+        (latest.max(self.here.latest().await.0), is_of_all)
     }
 
     async fn ask_conductor(

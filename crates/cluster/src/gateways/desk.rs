@@ -11,7 +11,8 @@
 //! - A request that was given up holds nothing, whichever of the two arrives first: the request or
 //!   word of its end. So requests have numbers, and a number that was given up is remembered.
 
-use super::link::seat_of;
+use super::inquiries::{Inquiries, REPLY_NS, Replied};
+use super::link::{in_term, seat_of};
 use super::messages::{
     Answer, Ask, Define, Freed, LockAnswer, News, Place, RanThere, Sample, Seat, Wrong, read, write,
 };
@@ -23,6 +24,7 @@ use crate::router::{Call, Heard, Session};
 use crate::transport::Transport;
 use futures_util::future::LocalBoxFuture;
 use isomer_design::{Design, Pins, Plan, Step, Time};
+use isomer_site::Request;
 use isomer_site::wire::Execute;
 use isomer_strategy::Place as At;
 use parking_lot::Mutex;
@@ -55,6 +57,10 @@ pub struct Desk<T: Transport> {
 struct Seats {
     last: Seat,
     taken: BTreeMap<Seat, Taken>,
+    inquiries: Inquiries,
+    /// The seats that have ended, and the number of the news of the last end.
+    ended: Vec<Seat>,
+    left: u64,
     waiting: Vec<Waker>,
 }
 
@@ -102,7 +108,8 @@ impl<T: Transport> Desk<T> {
     /// A desk beside the gateway of the conductor's process. Its first seat has a number above
     /// `last`, which no seat of an earlier conductor should have.
     pub(crate) fn new(gateway: Arc<Gateway<T>>, last: Seat) -> Desk<T> {
-        let seats = Seats { last, taken: BTreeMap::new(), waiting: Vec::new() };
+        let (taken, inquiries, ended, left, waiting) = Default::default();
+        let seats = Seats { last, taken, inquiries, ended, left, waiting };
         let (listener, heard, wanted) = Default::default();
         Desk { gateway, seats: Mutex::new(seats), listener, heard, wanted }
     }
@@ -142,26 +149,65 @@ impl<T: Transport> Desk<T> {
         let mut seats = self.seats.lock();
         let over: Vec<Seat> =
             seats.taken.iter().filter(|(_, taken)| is_over(taken)).map(|(seat, _)| *seat).collect();
-        let ended: Vec<Taken> = over.iter().filter_map(|seat| seats.taken.remove(seat)).collect();
+        let ended: Vec<_> = over.iter().filter_map(|seat| self.remove(&mut seats, *seat)).collect();
         // The listener's announcements may have taken effect.
         seats.wake();
         drop(seats);
-        for (seat, taken) in over.iter().zip(&ended) {
-            let name = &taken.name;
+        for ended in &ended {
+            let name = &ended.2.name;
             crate::log_line(format_args!("the gateway of {name} was not heard of: its locks end"));
-            self.end(*seat, taken);
+            self.end(ended);
         }
         self.conductor().news.tick();
     }
 
-    /// Ends a seat that is not taken any more.
-    fn end(&self, seat: Seat, taken: &Taken) {
-        let number = self.conductor().news.add(|| News::Left(seat));
+    /// Ends the questions to other processes at each snapshot, once no other process has a seat. To
+    /// be called every second or so.
+    ///
+    /// The sites accept no commit in the name of a seat that has ended. So the commits that other
+    /// gateways have acknowledged, or will, have got their times before, and are not later than the
+    /// latest times of the sites' processes. Once each of these has said that time, the present of
+    /// this gateway includes them. If one cannot be asked, the questions go on: its rows may be
+    /// seen again.
+    pub(crate) async fn settle(&self) {
+        let news = &self.conductor().news;
+        let last = {
+            let seats = self.seats.lock();
+            if !news.is_read() || !seats.taken.is_empty() {
+                return;
+            }
+            seats.last
+        };
+        let (latest, is_of_all) = self.conductor().transport().latest().await;
+        if !is_of_all {
+            return;
+        }
+        self.gateway.router().has_committed(latest);
+        // A gateway that joins now begins the questions again.
+        let seats = self.seats.lock();
+        if seats.last == last {
+            news.end();
+        }
+    }
+
+    /// Takes a seat away. From the return on, the sites here accept none of its commits, and an
+    /// [announcement](Self::announce) waits until the others have heard the same.
+    fn remove(&self, seats: &mut Seats, seat: Seat) -> Option<(Seat, u64, Taken)> {
+        let taken = seats.taken.remove(&seat)?;
+        self.conductor().transport().admission().into_iter().for_each(|it| it.end(seat));
+        seats.ended.push(seat);
+        seats.left = self.conductor().news.add(|| News::Left(seat));
+        Some((seat, seats.left, taken))
+    }
+
+    /// Ends a seat that was taken away, by the news of this number.
+    fn end(&self, (seat, number, taken): &(Seat, u64, Taken)) {
+        let (seat, number) = (*seat, *number);
         if let Some(listener) = self.listener.get() {
             listener.left(number, seat);
         }
         taken.waits.values().for_each(|wait| wait.end(CancelReason::Gone));
-        for (owner, places) in self.gateway.held_by(|owner| seat_of(owner) == seat) {
+        for (owner, places) in self.gateway.held_by(|owner| seat_of(owner) == in_term(seat)) {
             self.gateway.give_back(owner, &places);
         }
     }
@@ -176,8 +222,17 @@ impl<T: Transport> Desk<T> {
         {
             listener.hear(number, from, announcement);
         }
+        // In this order: a gateway that does not hear it has lost its seat, and its commits are
+        // refused wherever the others are.
         self.until(|seat, taken| *seat == from || taken.has >= number).await;
+        let left = self.seats.lock().left;
+        self.until(|seat, taken| *seat == from || taken.has >= left).await;
         number
+    }
+
+    /// Tells all gateways of other processes, and does not wait.
+    pub(crate) fn mention(&self, announcement: &[u8]) {
+        self.conductor().news.add(|| News::Announced(0, announcement.to_vec()));
     }
 
     /// Waits until an announcement has taken effect at all gateways but that of `but`: see
@@ -214,8 +269,9 @@ impl<T: Transport> Desk<T> {
     async fn answer(&self, ask: Ask<'static>) -> Answer {
         match ask {
             Ask::Join { name } => self.join(name),
-            Ask::Poll { seat, after, past, misses, samples } => {
+            Ask::Poll { seat, after, past, misses, samples, replies } => {
                 self.hear(&samples);
+                self.take_replies(seat, replies);
                 self.poll(seat, (after, past, misses)).await
             }
             Ask::Lock { seat, number, owner, place, mode, waits } => {
@@ -254,6 +310,10 @@ impl<T: Transport> Desk<T> {
                 Some(listener) => Answer::Told(listener.answer(&question)),
                 None => Answer::NoSeat,
             },
+            Ask::Inquire { seat, .. } if !self.seats.lock().taken.contains_key(&seat) => {
+                Answer::NoSeat
+            }
+            Ask::Inquire { seat, question } => Answer::Replies(self.inquire(seat, &question).await),
             Ask::Order { seat, commit } => match self.seats.lock().taken.contains_key(&seat) {
                 true => Answer::Ordered(self.conductor().order.submit(commit).await),
                 false => Answer::NoSeat,
@@ -265,28 +325,62 @@ impl<T: Transport> Desk<T> {
         }
     }
 
+    fn take_replies(&self, seat: Seat, replies: Vec<(u64, Vec<u8>)>) {
+        let inquiries = &mut self.seats.lock().inquiries;
+        replies.into_iter().for_each(|(number, reply)| inquiries.reply(seat, number, reply));
+    }
+
+    /// A question to all gateways but that of `from`. Returns its number.
+    fn open_inquiry(&self, from: Seat) -> u64 {
+        let Seats { taken, inquiries, .. } = &mut *self.seats.lock();
+        let asked = taken.iter().filter(|(seat, _)| **seat != from);
+        inquiries.open(asked.map(|(seat, taken)| (*seat, taken.name.clone())))
+    }
+
+    /// Asks all gateways but that of `from`, and waits for their replies: see
+    /// [`super::inquiries`].
+    pub(crate) async fn inquire(&self, from: Seat, question: &[u8]) -> Vec<Replied> {
+        let begun = self.now();
+        let number = self.open_inquiry(from);
+        let mut asking = Asking { desk: self, number: Some(number) };
+        self.conductor().news.add(|| News::Asked(from, number, question.to_vec()));
+        let own = self.listener.get().filter(|_| from != 0);
+        let own = own.map(|own| Replied { name: String::new(), reply: Some(own.reply(question)) });
+        poll_fn(|cx| {
+            let mut seats = self.seats.lock();
+            let is_there = |seat| seats.taken.contains_key(&seat);
+            if seats.inquiries.is_complete(number, is_there) || self.now().0 > begun.0 + REPLY_NS {
+                return Poll::Ready(());
+            }
+            seats.waiting.push(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+        own.into_iter().chain(asking.close()).collect()
+    }
+
     fn done(&self, number: u64) -> Answer {
         Answer::Done(self.conductor().news.last(), number)
     }
 
     fn join(&self, name: String) -> Answer {
-        let (design, after) = begin_news(self.conductor());
         let mut seats = self.seats.lock();
+        let (design, after) = begin_news(self.conductor());
         // A process has one gateway, so an earlier one of its name has ended.
         let earlier: Vec<Seat> =
             seats.taken.iter().filter(|(_, it)| it.name == name).map(|(seat, _)| *seat).collect();
-        let ended: Vec<(Seat, Taken)> =
-            earlier.iter().filter_map(|seat| seats.taken.remove_entry(seat)).collect();
+        let ended: Vec<_> =
+            earlier.iter().filter_map(|seat| self.remove(&mut seats, *seat)).collect();
         seats.last += 1;
-        let seat = seats.last;
+        let (seat, over) = (seats.last, seats.ended.clone());
         let (heard, has, past, misses, freed) = (self.now(), after, after, 0, 0);
         let (waits, granted, given_up) = Default::default();
         let taken = Taken { name, heard, has, past, misses, freed, waits, granted, given_up };
         seats.taken.insert(seat, taken);
         seats.wake();
         drop(seats);
-        ended.iter().for_each(|(seat, taken)| self.end(*seat, taken));
-        Answer::Joined { seat, after, design: design.to_text() }
+        ended.iter().for_each(|ended| self.end(ended));
+        Answer::Joined { seat, ended: over, after, design: design.to_text() }
     }
 
     async fn poll(&self, seat: Seat, (after, past, misses): (u64, u64, u64)) -> Answer {
@@ -306,8 +400,8 @@ impl<T: Transport> Desk<T> {
                 Answer::News { news, wanted }
             }
             None => {
-                let taken = self.seats.lock().taken.remove(&seat);
-                taken.iter().for_each(|taken| self.end(seat, taken));
+                let ended = self.remove(&mut self.seats.lock(), seat);
+                ended.iter().for_each(|ended| self.end(ended));
                 Answer::NoSeat
             }
         }
@@ -436,7 +530,8 @@ impl<T: Transport> Desk<T> {
         session.has_seen(seen);
         let (ticket, _) = router.ticket(&mut session);
         let call = Call { ticket, is_wanted: false, before: None, over: &|_| Poll::Pending };
-        match router.serve_until(&mut session, request.request(), &mut |_| {}, call).await {
+        let request = Request { seat, ..request.request() };
+        match router.serve_until(&mut session, request, &mut |_| {}, call).await {
             Ok((ran, output)) => Answer::Ran(Box::new(RanThere {
                 site: ran.place.site(),
                 is_distributed: matches!(ran.place, At::Distributed { .. }),
@@ -496,6 +591,25 @@ impl<T: Transport + Send + Sync> Serves for Desk<T> {
             };
             write(&self.answer(ask).await)
         })
+    }
+}
+
+/// A question to all gateways, until this is dropped.
+struct Asking<'d, T: Transport> {
+    desk: &'d Desk<T>,
+    number: Option<u64>,
+}
+
+impl<T: Transport> Asking<'_, T> {
+    fn close(&mut self) -> Vec<Replied> {
+        let number = self.number.take();
+        number.map_or_else(Vec::new, |number| self.desk.seats.lock().inquiries.close(number))
+    }
+}
+
+impl<T: Transport> Drop for Asking<'_, T> {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 

@@ -12,6 +12,7 @@
 //! - A release is sent before a later lock request of the same owner.
 //! - Transactions of an earlier seat lock and commit nothing: their locks have ended.
 
+use super::inquiries::Replied;
 use super::messages::{
     Answer, Ask, Define, Freed, LockAnswer, News, Place, RanThere, Sample, Seat, read, write,
 };
@@ -26,7 +27,7 @@ use crate::transport::Transport;
 use isomer_design::{Design, SiteId, Time};
 use isomer_site::wire::ClientId;
 use isomer_site::wire::Execute;
-use isomer_site::{CommitId, Failure, OrderedCommit, Request};
+use isomer_site::{CommitId, Failure, OrderedCommit, Request, SEAT_BITS};
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, VecDeque};
 use std::future::poll_fn;
@@ -45,12 +46,17 @@ const PAUSE_NS: u64 = 100_000_000;
 /// The most frees in one request.
 const FREED_MAX: usize = 1024;
 
-/// The owner of a transaction: its seat and its number there.
+/// The owner of a transaction: its seat, without the term, and its number there.
 pub(crate) fn owner(seat: Seat, number: u64) -> Owner {
-    seat << TXN_BITS | number
+    in_term(seat) << TXN_BITS | number
 }
 
-/// The seat of an owner.
+/// The number of a seat in its term.
+pub(crate) fn in_term(seat: Seat) -> Seat {
+    seat & ((1 << SEAT_BITS) - 1)
+}
+
+/// The seat of an owner, without the term.
 pub(crate) fn seat_of(owner: Owner) -> Seat {
     owner >> TXN_BITS
 }
@@ -86,6 +92,8 @@ pub struct Link {
     /// The part of the tickets that the strategy at the conductor samples.
     wanted: AtomicU64,
     samples: Mutex<Vec<Sample>>,
+    /// Replies to questions of other gateways, by their numbers, for the next poll.
+    replies: Mutex<Vec<(u64, Vec<u8>)>>,
 }
 
 /// Frees that were not acknowledged yet.
@@ -131,7 +139,7 @@ impl Link {
         let [seat, has, until, last, misses, commits] = [0; 6].map(AtomicU64::new);
         let (freeing, waiting, until_news) = Default::default();
         let (name, listener) = (name.to_owned(), OnceLock::new());
-        let (over_since, seated_at, wanted, samples) = Default::default();
+        let (over_since, seated_at, wanted, samples, replies) = Default::default();
         Link {
             name,
             id,
@@ -149,6 +157,7 @@ impl Link {
             seated_at,
             wanted,
             samples,
+            replies,
         }
     }
 
@@ -188,7 +197,7 @@ impl Link {
 
     /// An error unless the owner's transaction belongs to this seat, and the lease lasts.
     pub(crate) fn check(&self, owner: Owner, now: Time) -> Result<(), Error> {
-        match self.is_seated(now) && seat_of(owner) == self.seat() {
+        match self.is_seated(now) && seat_of(owner) == in_term(self.seat()) {
             true => Ok(()),
             false => Err(Error::NoSeat),
         }
@@ -252,7 +261,10 @@ impl Link {
     }
 
     async fn ask(&self, transport: &impl Transport, ask: &Ask<'_>) -> Result<Answer, Unanswered> {
-        let is_urgent = matches!(ask, Ask::Join { .. } | Ask::Poll { .. } | Ask::Free { .. });
+        let is_urgent = matches!(
+            ask,
+            Ask::Join { .. } | Ask::Poll { .. } | Ask::Free { .. } | Ask::Inquire { .. }
+        );
         let answer = transport.ask_conductor(write(ask), is_urgent).await?;
         read(&answer).ok_or(Unanswered::Lost)
     }
@@ -270,15 +282,19 @@ impl Link {
                 let past = self.listener.get().map_or(has, |listener| listener.past());
                 let samples = std::mem::take(&mut *self.samples.lock());
                 let misses = self.misses.load(Ordering::Relaxed);
-                Ask::Poll { seat, after: has, past, misses, samples }
+                let replies = std::mem::take(&mut *self.replies.lock());
+                Ask::Poll { seat, after: has, past, misses, samples, replies }
             }
         };
         let until = asked.0 + LEASE_NS - MARGIN_NS;
         match self.ask(transport, &ask).await {
-            Ok(Answer::Joined { seat, after, design }) => {
+            Ok(Answer::Joined { seat, ended, after, design }) => {
                 let Ok(design) = Design::parse(&design) else { return false };
+                let admission = transport.admission();
+                admission.into_iter().for_each(|it| it.join(seat, ended.clone(), Time(until)));
                 follow_anew(conductor, design);
                 self.forget_frees();
+                self.replies.lock().clear();
                 self.has.store(after, Ordering::SeqCst);
                 let listener = self.listener.get();
                 listener.iter().for_each(|listener| listener.leaving());
@@ -295,6 +311,7 @@ impl Link {
                     self.apply(conductor, number, news);
                     self.has.store(number, Ordering::SeqCst);
                 }
+                transport.admission().into_iter().for_each(|it| it.renew(Time(until)));
                 self.until.store(until, Ordering::SeqCst);
             }
             Ok(_) => self.seat.store(0, Ordering::SeqCst),
@@ -314,7 +331,17 @@ impl Link {
             News::Announced(from, announcement) => {
                 listener.is_none_or(|listener| listener.hear(number, from, &announcement))
             }
-            News::Left(seat) => listener.is_none_or(|listener| listener.left(number, seat)),
+            News::Left(seat) => {
+                // Before the poll that acknowledges it.
+                conductor.transport().admission().into_iter().for_each(|it| it.end(seat));
+                listener.is_none_or(|listener| listener.left(number, seat))
+            }
+            News::Asked(from, _, _) if from == self.seat() => true,
+            News::Asked(_, asked, question) => {
+                let reply = listener.map(|listener| listener.reply(&question));
+                self.replies.lock().extend(reply.map(|reply| (asked, reply)));
+                true
+            }
             news => follow(conductor, news),
         };
         if !is_applied {
@@ -358,8 +385,9 @@ impl Link {
         self.check(owner, transport.now())?;
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         let request = ask(self.seat(), number, place.clone());
-        let mut waiting = Waiting { link: self, owner, unknown: Some((number, place)) };
+        let mut waiting = Waiting { link: self, owner, unknown: Some((number, place)), cancel };
         self.waiting.lock().insert(owner);
+        cancel.set_waiting(true);
         let asked = async {
             self.until_freed(owner).await;
             self.ask(transport, &request).await
@@ -466,7 +494,7 @@ impl Link {
         let Some(sent) = Execute::of(request) else {
             return Err(Error::AtConductor("code cannot be sent to another process".to_owned()));
         };
-        let ask = Ask::Run { seat: self.seat(), session, request: sent };
+        let ask = Ask::Run { seat: request.seat, session, request: sent };
         match self.ask(transport, &ask).await {
             Ok(Answer::Ran(ran)) => Ok(ran),
             Ok(Answer::Refused(wrong)) => Err(wrong.into()),
@@ -570,6 +598,21 @@ impl Link {
         }
     }
 
+    /// Asks the layers above all other gateways.
+    ///
+    /// # Errors
+    /// [`Error::NoSeat`].
+    pub(crate) async fn inquire(
+        &self,
+        transport: &impl Transport,
+        question: Vec<u8>,
+    ) -> Result<Vec<Replied>, Error> {
+        match self.ask(transport, &Ask::Inquire { seat: self.seat(), question }).await {
+            Ok(Answer::Replies(replies)) => Ok(replies),
+            Ok(_) | Err(_) => Err(Error::NoSeat),
+        }
+    }
+
     async fn ordered(&self, transport: &impl Transport, ask: &Ask<'_>) -> Result<u64, Error> {
         let seat = self.seat();
         match self.ask(transport, ask).await {
@@ -588,12 +631,14 @@ impl Link {
 struct Waiting<'l> {
     link: &'l Link,
     owner: Owner,
+    cancel: &'l CancelToken,
     /// The request, while it may hold a lock that the owner does not know of.
     unknown: Option<(u64, Place)>,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
+        self.cancel.set_waiting(false);
         self.link.waiting.lock().remove(&self.owner);
         if let Some((number, place)) = self.unknown.take() {
             self.link.free(Freed::GiveUp { number, owner: self.owner, place });

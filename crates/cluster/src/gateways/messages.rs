@@ -3,6 +3,7 @@
 //! They travel as the body of [`isomer_site::wire::ToConductor`], whose head has the version and
 //! the checksum. Values are encoded by postcard, as there.
 
+use super::inquiries::Replied;
 use crate::error::Error;
 use crate::open::{LockMode, Owner};
 use crate::ordered::{Applied, NotOrdered};
@@ -14,7 +15,8 @@ use isomer_strategy::{Place as At, Refused};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// The number of a gateway at its conductor. The gateway of the conductor's process has seat 0.
+/// The number of a gateway at its conductor. The gateway of the conductor's process has seat 0. The
+/// high bits are the conductor's term ([`isomer_site::SEAT_BITS`]).
 pub(crate) type Seat = u64;
 
 /// A row or a table, existing or not.
@@ -29,7 +31,15 @@ pub(crate) enum Ask<'a> {
         name: String,
     },
     /// Give me the news after a number, and here are samples of transactions. Renews the lease.
-    Poll { seat: Seat, after: u64, past: u64, misses: u64, samples: Vec<Sample> },
+    Poll {
+        seat: Seat,
+        after: u64,
+        past: u64,
+        misses: u64,
+        samples: Vec<Sample>,
+        /// To questions of other gateways, by their numbers.
+        replies: Vec<(u64, Vec<u8>)>,
+    },
     /// Lock a place. `number` counts the lock requests of the seat.
     Lock { seat: Seat, number: u64, owner: Owner, place: Place, mode: LockMode, waits: bool },
     /// Wait until the current holders of a place have released it.
@@ -46,6 +56,8 @@ pub(crate) enum Ask<'a> {
     Define { seat: Seat, definition: Define },
     /// Answer a question of the layer above.
     Question { seat: Seat, question: Vec<u8> },
+    /// Ask the layers above of all other gateways.
+    Inquire { seat: Seat, question: Vec<u8> },
     /// Put a commit into the order, and tell its outcome.
     Order { seat: Seat, commit: OrderedCommit },
     /// Tell the outcome of a commit that was sent before.
@@ -84,9 +96,10 @@ pub(crate) enum Define {
 /// The conductor's answer.
 #[derive(Serialize, Deserialize, Debug)]
 pub(crate) enum Answer {
-    /// The seat, the number of the last news, and the design with them.
+    /// The seat, those that have ended, the number of the last news, and the design with them.
     Joined {
         seat: Seat,
+        ended: Vec<Seat>,
         after: u64,
         design: String,
     },
@@ -106,6 +119,8 @@ pub(crate) enum Answer {
     Refused(Wrong),
     /// The answer of the layer above.
     Told(Vec<u8>),
+    /// The replies of all other gateways.
+    Replies(Vec<Replied>),
     Ordered(Result<Applied, NotOrdered>),
 }
 
@@ -163,6 +178,8 @@ pub(crate) enum News {
     Announced(Seat, Vec<u8>),
     /// A gateway has lost its seat.
     Left(Seat),
+    /// A gateway asks the others; the number of its question.
+    Asked(Seat, u64, Vec<u8>),
 }
 
 /// An error, as it can be sent.

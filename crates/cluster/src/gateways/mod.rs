@@ -21,6 +21,7 @@
 //! | [`messages`] | requests of gateways, and the conductor's answers |
 //! | [`news`] | changes of the design and announcements, numbered, until all gateways have them |
 //! | [`desk`] | the conductor's side: seats, locks of gateways elsewhere, requests in their names |
+//! | [`inquiries`] | questions of a gateway to all others, and their replies |
 //! | [`samples`] | transactions of other gateways, for the strategy |
 //! | [`link`] | the side of a gateway whose conductor is in another process |
 //!
@@ -42,22 +43,33 @@
 //! **Time.** With one gateway, its clock and the commits that it has acknowledged say which time
 //! includes all of them. With several, an acknowledged commit of one may be ahead of the clock of
 //! the next. So a gateway that is not alone asks the processes for the
-//! [latest time](crate::Transport::latest) of their sites before it takes a snapshot.
+//! [latest time](crate::Transport::latest) of their sites before it takes a snapshot. The
+//! conductor's stops once all other seats have ended ([`Desk::settle`]).
 //!
 //! **Announcements** are for the layer above: a definition of SQL tells all gateways
 //! ([`Desk::announce`]), and continues when each of them has taken note.
 //!
-//! **Left out.** Row locks at the masters of their partitions. A gateway that was paused between
-//! its look at its lease and a commit can write once more: the commit validates the versions of its
-//! rows, but a definition may have been made meanwhile.
+//! **Questions** to the layers above all gateways, such as which sessions they have, travel like
+//! announcements, and replies with the polls ([`Desk::inquire`]).
+//!
+//! **Commits** name the seat of their gateway, and sites refuse those of seats that have ended
+//! ([`isomer_site::Admission`]). Each gateway that hears of the end of a seat tells the sites of
+//! its process before it acknowledges the news, and an announcement waits for that. So a gateway
+//! that was paused between its look at its lease and a commit writes nothing after a definition
+//! that did not wait for it.
+//!
+//! **Left out.** Row locks at the masters of their partitions. A definition that a new conductor
+//! makes in its first seconds does not wait for gateways with a lease of the conductor before it.
 
 pub(crate) mod desk;
+pub(crate) mod inquiries;
 pub(crate) mod link;
 pub(crate) mod messages;
 pub(crate) mod news;
 pub(crate) mod samples;
 
 pub use desk::{Desk, SeatShown};
+pub use inquiries::Replied;
 pub use link::{Link, LinkShown};
 
 /// A seat that was not heard of for this long, in nanoseconds, ends.
@@ -91,4 +103,8 @@ pub trait Listener: Send + Sync {
 
     /// Answers a question of another gateway's layer, at the conductor.
     fn answer(&self, question: &[u8]) -> Vec<u8>;
+
+    /// Answers a question of another gateway's layer to all gateways. Should take no time, because
+    /// news wait for it.
+    fn reply(&self, question: &[u8]) -> Vec<u8>;
 }

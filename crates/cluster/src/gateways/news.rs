@@ -5,8 +5,8 @@
 //!                              one with those up to 9 has missed some, and joins anew
 //! ```
 //!
-//! Nothing is kept before the first gateway of another process joins, because the design that it
-//! gets then has it all.
+//! Nothing is kept while no gateway of another process has joined, because the design that the next
+//! one gets has it all.
 
 use super::messages::News;
 use parking_lot::Mutex;
@@ -42,7 +42,7 @@ impl Inner {
 }
 
 impl Log {
-    /// True once a gateway of another process has joined.
+    /// True from when a gateway of another process joins, until the last of them has left.
     pub(crate) fn is_read(&self) -> bool {
         self.is_read.load(Ordering::SeqCst)
     }
@@ -51,6 +51,12 @@ impl Log {
     pub(crate) fn begin(&self) -> u64 {
         self.is_read.store(true, Ordering::SeqCst);
         self.inner.lock().last
+    }
+
+    /// Keeps nothing from now on, until the next [`begin`](Self::begin).
+    pub(crate) fn end(&self) {
+        self.is_read.store(false, Ordering::SeqCst);
+        self.inner.lock().kept.clear();
     }
 
     /// Adds an item, and returns its number.
@@ -132,6 +138,10 @@ mod tests {
         }
         assert_eq!(log.after(1), None);
         assert!(log.after(2).is_some_and(|items| items.len() == TOLD_MAX));
+        log.end();
+        assert_eq!((log.add(|| dropped(9)), log.after(4)), (0, None));
+        assert_eq!(log.begin(), log.last());
+        assert_eq!(log.after(log.last()), Some(vec![]));
     }
 
     #[test]

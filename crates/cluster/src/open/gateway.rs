@@ -125,6 +125,10 @@ impl CancelToken {
         self.waits.load(Ordering::Relaxed)
     }
 
+    pub(crate) fn set_waiting(&self, waits: bool) {
+        self.waits.store(waits, Ordering::Relaxed);
+    }
+
     pub(crate) fn lock_limit_ms(&self) -> u64 {
         self.lock_ms.load(Ordering::Relaxed)
     }
@@ -195,7 +199,7 @@ impl<T: Transport> Gateway<T> {
         let seat = self.link().map_or(0, |link| link.seat());
         let owner = owner(seat, self.next_owner.fetch_add(1, Ordering::Relaxed));
         cancel.owner.store(owner, Ordering::Relaxed);
-        OpenTransaction::new(self.clone(), owner, isolation, cancel)
+        OpenTransaction::new(self.clone(), (owner, seat), isolation, cancel)
     }
 
     /// The number of locked rows.
@@ -239,7 +243,7 @@ impl<T: Transport> Gateway<T> {
     pub(super) async fn present_everywhere(&self) -> Time {
         let conductor = self.router.conductor();
         match self.link().is_some() || conductor.news.is_read() {
-            true => self.transport().latest().await.max(self.present()),
+            true => self.transport().latest().await.0.max(self.present()),
             false => self.present(),
         }
     }
@@ -387,7 +391,7 @@ impl<T: Transport> Gateway<T> {
         cancel: &CancelToken,
     ) -> Result<(), OpenError> {
         let mut waiting = Waiting { shared: &self.shared, owner, granted, cancel };
-        cancel.waits.store(true, Ordering::Relaxed);
+        cancel.set_waiting(true);
         poll_fn(|cx| {
             let ended = cancel.poll_over(cx.waker());
             let mut shared = self.shared.lock();
@@ -415,7 +419,7 @@ struct Waiting<'g> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.cancel.waits.store(false, Ordering::Relaxed);
+        self.cancel.set_waiting(false);
         let mut shared = self.shared.lock();
         shared.waiters.remove(&self.owner);
         let woken = match self.granted.take().filter(|_| !shared.locks.is_waiting(self.owner)) {

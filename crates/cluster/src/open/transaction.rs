@@ -28,6 +28,7 @@ use super::reads::Reads;
 use super::snapshot::{LOOKS_MAX, Seen, SharedSnapshot, Snapshot};
 use super::workspace::{Sees, Workspace};
 use crate::error::Error;
+use crate::gateways::messages::Seat;
 use crate::ordered::COMMIT_BYTES_MAX;
 use crate::router::{Call, Ran, Session, unless};
 use crate::transport::Transport;
@@ -134,6 +135,8 @@ fn circle(owners: &[Owner]) -> String {
 pub struct OpenTransaction<T: Transport> {
     gateway: Arc<Gateway<T>>,
     owner: Owner,
+    /// The seat of the gateway at its begin.
+    seat: Seat,
     isolation: Isolation,
     cancel: Arc<CancelToken>,
     snapshot: Option<Snapshot<T>>,
@@ -171,7 +174,7 @@ pub struct Savepoint {
 impl<T: Transport> OpenTransaction<T> {
     pub(crate) fn new(
         gateway: Arc<Gateway<T>>,
-        owner: Owner,
+        (owner, seat): (Owner, Seat),
         isolation: Isolation,
         cancel: Arc<CancelToken>,
     ) -> OpenTransaction<T> {
@@ -181,6 +184,7 @@ impl<T: Transport> OpenTransaction<T> {
         OpenTransaction {
             gateway,
             owner,
+            seat,
             isolation,
             cancel,
             snapshot: None,
@@ -660,7 +664,8 @@ impl<T: Transport> OpenTransaction<T> {
             true => Body::Writes(writes),
             false => Body::Validated { reads, writes },
         };
-        let request = Request { is_asynchronous, ..Request::new(&footprint, body) };
+        let seat = self.seat;
+        let request = Request { is_asynchronous, seat, ..Request::new(&footprint, body) };
         // A shutdown waits for a commit that is under way, and does not cancel it.
         let over = |waker: &Waker| match cancel.poll_over(waker) {
             Poll::Ready(CancelReason::Shutdown) => Poll::Pending,

@@ -8,7 +8,7 @@ use crate::transport::calls_for_failover;
 use isomer_design::{SiteId, SiteSet, Time};
 use isomer_log::LogError;
 use isomer_site::wire::{
-    self, Asked, BadMessage, ClientId, Execute, Latest, Leased, PinAt, ReadAt, Rows, Tick,
+    self, Asked, BadMessage, ClientId, Execute, Latest, Leased, PinAt, ReadAt, Rows, Seated, Tick,
 };
 use isomer_site::{
     Answer, BatchAnswer, BatchStep, Failure, Network, Part, PartAnswer, Published, Read, Refusal,
@@ -92,7 +92,10 @@ impl Remote {
             }
             Err(bad) => self.trouble(site, &bad),
         };
-        let reply = self.ask_hearing(site, &sent, &mut early).await;
+        let reply = match request.seat {
+            0 => self.ask_hearing(site, &sent, &mut early).await,
+            seat => self.ask_hearing(site, &Seated::of(seat, sent), &mut early).await,
+        };
         let reply = self.heard(site, reply.unwrap_or_else(|why| Err(failure(site, why))))?;
         // If the wire does not carry it early, the reply has the time of the publication.
         if !is_told {

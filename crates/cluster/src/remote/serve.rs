@@ -5,7 +5,7 @@ use crate::gateways::desk::Serves;
 use crate::transport::Transport;
 use isomer_design::{SiteId, Time};
 use isomer_site::wire::{
-    self, Ask, Execute, Latest, Lease, Leased, PinAt, ReadAt, Rows, Tick, ToConductor,
+    self, Ask, Execute, Latest, Lease, Leased, PinAt, ReadAt, Rows, Seated, Tick, ToConductor,
     ToConductorNow, answer, not_understood,
 };
 use isomer_site::{BatchStep, Failure, Part, Peers, RowsBuffer, SeenUpTo, Step};
@@ -32,6 +32,11 @@ pub(crate) async fn serve<T: Transport + Peers>(
             let reply = here.execute(site, sent.request(), &mut published).await;
             answer::<Execute<'_>>(&reply)
         }
+        Ask::Seated(sent) => {
+            let mut published = |time| early(wire::published(time));
+            let reply = here.execute(site, sent.request(), &mut published).await;
+            answer::<Seated<'_>>(&reply)
+        }
         Ask::Read(sent) => answer::<ReadAt>(&read(here, pins, site, &sent).await),
         Ask::Pin(PinAt { id, at }) => {
             let pinned = here.pin(site, at).await;
@@ -46,7 +51,7 @@ pub(crate) async fn serve<T: Transport + Peers>(
             here.retry(site).await;
             answer::<Tick>(&())
         }
-        Ask::Latest(Latest) => answer::<Latest>(&here.latest().await),
+        Ask::Latest(Latest) => answer::<Latest>(&here.latest().await.0),
         Ask::ToConductor(ToConductor(request)) => match desk {
             Some(desk) => answer::<ToConductor>(&desk.serve(&request).await),
             None => not_understood(NO_CONDUCTOR),

@@ -7,13 +7,18 @@ use isomer_cluster::{
     Wire,
 };
 use isomer_design::SiteId;
+use isomer_site::{Step, wire};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::thread;
+use std::time::Duration;
+
+/// The kind of a transaction of a gateway with a seat.
+const SEATED: u8 = <wire::Seated<'_> as wire::Asked>::KIND;
 
 /// A request or message on its way to a process.
 enum Parcel {
@@ -71,6 +76,16 @@ pub(crate) struct Weather {
     conductor: Mutex<Option<Vec<SiteId>>>,
     /// No request reaches the conductor.
     pub(crate) is_conductor_silent: AtomicBool,
+    /// No request of the process with this site reaches the conductor.
+    pub(crate) is_cut_off: Mutex<Option<SiteId>>,
+    /// Commits of gateways with a seat are on their way, and do not arrive.
+    pub(crate) are_commits_held: AtomicBool,
+    /// The number of commits that were held.
+    pub(crate) held: AtomicU64,
+    /// No step of a change reaches this site.
+    pub(crate) mute: Mutex<Option<SiteId>>,
+    /// The next steps of this number that fence a failed site are lost on the way.
+    pub(crate) fences_to_lose: AtomicU64,
 }
 
 impl Weather {
@@ -94,6 +109,20 @@ impl Weather {
 
     fn is_gone(&self, site: SiteId) -> bool {
         self.gone.lock().expect("no thread panics with it").contains(&site)
+    }
+
+    fn loses(&self, site: SiteId, request: &[u8]) -> bool {
+        let mute = *self.mute.lock().expect("no thread panics with it");
+        if mute == Some(site) && matches!(wire::read_ask(request), Ok((_, wire::Ask::Step(_)))) {
+            return true;
+        }
+        let left = || self.fences_to_lose.load(Ordering::SeqCst);
+        let is_fence =
+            || matches!(wire::read_ask(request), Ok((_, wire::Ask::Step(Step::Fence(_)))));
+        left() > 0 && is_fence() && {
+            self.fences_to_lose.fetch_sub(1, Ordering::SeqCst);
+            true
+        }
     }
 
     fn passes(&self, bytes: &[u8]) {
@@ -141,12 +170,15 @@ impl Wire for Channels {
     ) -> LocalBoxFuture<'a, Result<Vec<u8>, Unanswered>> {
         self.weather.passes(&request);
         if self.weather.is_foreign.load(Ordering::SeqCst) {
-            request[0] = isomer_site::wire::VERSION + 1;
+            request[0] = wire::VERSION + 1;
         }
         let call = Arc::new(Call::default());
         if self.is_cut(site) {
             let why = Unanswered::Unreachable("its process has ended".to_owned());
             return Box::pin(async { Err(why) });
+        }
+        if self.weather.loses(site, &request) {
+            return Box::pin(async { Err(Unanswered::Lost) });
         }
         let sent = self.to(site).map(|to| to.send(Parcel::Ask(request, call.clone())));
         let is_sent = sent.is_some_and(|sent| sent.is_ok());
@@ -167,7 +199,10 @@ impl Wire for Channels {
     }
 
     fn ask_conductor(&self, request: Vec<u8>) -> LocalBoxFuture<'_, Result<Vec<u8>, Unanswered>> {
-        if self.weather.is_conductor_silent.load(Ordering::SeqCst) {
+        let cut_off = *self.weather.is_cut_off.lock().expect("no thread panics with it");
+        if self.weather.is_conductor_silent.load(Ordering::SeqCst)
+            || cut_off.is_some_and(|site| self.own.contains(&site))
+        {
             let why = Unanswered::Unreachable("for the test".to_owned());
             return Box::pin(async { Err(why) });
         }
@@ -246,6 +281,12 @@ fn host(serving: Serving, inbox: Receiver<Parcel>, weather: Arc<Weather>) {
 
 fn answer(endpoint: &Endpoint, weather: &Weather, request: &[u8], Answering(call): &Answering) {
     let never_over = CancelToken::default();
+    if request[1] == SEATED && weather.are_commits_held.load(Ordering::SeqCst) {
+        weather.held.fetch_add(1, Ordering::SeqCst);
+        while weather.are_commits_held.load(Ordering::SeqCst) {
+            thread::park_timeout(Duration::from_millis(1));
+        }
+    }
     let answer = endpoint.serve(request, &never_over, |early| {
         if !weather.is_plain.load(Ordering::SeqCst) {
             weather.passes(&early);

@@ -3,7 +3,7 @@
 
 use super::channel::Cluster;
 use super::{ACCOUNTS, HALVES, START, bank, begin, read, total, until, write};
-use isomer_cluster::gateways::Listener;
+use isomer_cluster::gateways::{Listener, Replied};
 use isomer_cluster::{
     CancelReason, CancelToken, Database, Gateway, Isolation, LockMode, OpenError, Options,
 };
@@ -269,6 +269,115 @@ impl Listener for Heard {
     fn answer(&self, question: &[u8]) -> Vec<u8> {
         question.iter().rev().copied().collect()
     }
+
+    fn reply(&self, question: &[u8]) -> Vec<u8> {
+        [question, b"?"].concat()
+    }
+}
+
+/// The conductor's process, and two others with a site each.
+const THREE: &[&[u16]] = &[&[1, 2], &[3], &[4]];
+
+/// A gateway stands still after it has looked at its lease: its commits arrive after its seat has
+/// ended and another gateway has announced a definition. At the conductor's sites, at those of
+/// another process, and at both.
+#[test]
+fn a_commit_of_a_seat_that_has_ended_is_refused_once_a_definition_was_announced() {
+    let (cluster, table) = bank(THREE, Options::in_memory(4).strategy(TwoPhase));
+    let a = cluster.gateway.clone();
+    let [b, c] = [0, 1].map(|at| {
+        let name = ["b", "c"][at];
+        let followed = Database::follow(cluster.nodes[at].clone(), name, || false);
+        Gateway::new(followed.expect("the conductor is there"))
+    });
+    let listener = Arc::<Heard>::default();
+    c.database().others().listen(listener.clone());
+    let writes: [&[i64]; 3] = [&[5], &[35], &[7, 37]];
+    cluster.weather.are_commits_held.store(true, Ordering::SeqCst);
+    let ended: Vec<Result<_, OpenError>> = thread::scope(|scope| {
+        let commits: Vec<_> = writes
+            .iter()
+            .map(|ids| {
+                let mut txn = begin(&b, Isolation::ReadCommitted);
+                ids.iter().for_each(|id| write(&mut txn, table, *id, 1).expect("it is free"));
+                scope.spawn(move || txn.commit())
+            })
+            .collect();
+        until("they are on their way", || cluster.weather.held.load(Ordering::SeqCst) == 3);
+        *cluster.weather.is_cut_off.lock().expect("no panic") = Some(SiteId(3));
+        until("its seat ends", || a.database().others().seats().len() == 1);
+        a.database().others().announce(b"a definition").expect("it has the conductor");
+        assert_eq!(listener.all.lock().expect("no panic").last(), Some(&b"a definition".to_vec()));
+        cluster.weather.are_commits_held.store(false, Ordering::SeqCst);
+        commits.into_iter().map(|commit| commit.join().expect("no panic")).collect()
+    });
+    for (ids, ended) in writes.iter().zip(ended) {
+        let is_refused = matches!(ended, Err(OpenError::Database(isomer_cluster::Error::NoSeat)));
+        assert!(is_refused, "{ids:?}: {ended:?}");
+        for id in *ids {
+            assert_eq!(read(&mut begin(&a, Isolation::ReadCommitted), table, *id), Some(START));
+        }
+    }
+    *cluster.weather.is_cut_off.lock().expect("no panic") = None;
+    until("it has a seat again", || {
+        b.database().others().seat().is_some_and(|seat| seat.is_seated)
+    });
+    let mut after = begin(&b, Isolation::ReadCommitted);
+    [5, 35].into_iter().for_each(|id| write(&mut after, table, id, 2).expect("it is free"));
+    after.commit().expect("nothing is in the way");
+    assert_eq!(read(&mut begin(&c, Isolation::ReadCommitted), table, 35), Some(2));
+}
+
+#[test]
+fn a_conductor_whose_gateways_have_left_asks_no_process_for_its_time() {
+    let (cluster, [a, b], table) = two_gateways();
+    let latest = || cluster.weather.sent(9);
+    let mut last = begin(&b, Isolation::ReadCommitted);
+    write(&mut last, table, 35, 7).expect("it is free");
+    last.commit().expect("nothing is in the way");
+    let before = latest();
+    assert_eq!(read(&mut begin(&a, Isolation::ReadCommitted), table, 35), Some(7));
+    assert!(latest() > before, "there is another gateway");
+    cluster.weather.is_conductor_silent.store(true, Ordering::SeqCst);
+    until("its seat ends", || a.database().others().seats().is_empty());
+    until("nothing is asked any more", || {
+        let before = latest();
+        assert_eq!(read(&mut begin(&a, Isolation::ReadCommitted), table, 35), Some(7));
+        latest() == before
+    });
+    cluster.weather.is_conductor_silent.store(false, Ordering::SeqCst);
+    until("it has a seat again", || {
+        b.database().others().seat().is_some_and(|seat| seat.is_seated)
+    });
+    let mut next = begin(&b, Isolation::ReadCommitted);
+    write(&mut next, table, 35, 8).expect("it is free");
+    next.commit().expect("nothing is in the way");
+    let before = latest();
+    assert_eq!(read(&mut begin(&a, Isolation::ReadCommitted), table, 35), Some(8));
+    assert!(latest() > before, "there is another gateway again");
+}
+
+#[test]
+fn a_question_to_all_gateways_names_those_that_do_not_reply() {
+    let (cluster, [a, b], _) = two_gateways();
+    let listeners: [Arc<Heard>; 2] = Default::default();
+    for (gateway, listener) in [&a, &b].into_iter().zip(&listeners) {
+        gateway.database().others().listen(listener.clone());
+    }
+    let ask = |gateway: &Arc<Gateway>| {
+        gateway.database().others().inquire(b"who".to_vec()).map(|mut replies| {
+            let Replied { name, reply } = replies.pop().expect("there is one other gateway");
+            assert!(replies.is_empty());
+            (name, reply)
+        })
+    };
+    assert_eq!(ask(&a).expect("it asks itself"), ("b".to_owned(), Some(b"who?".to_vec())));
+    let of_conductor = (String::new(), Some(b"who?".to_vec()));
+    assert_eq!(ask(&b).expect("it has a seat"), of_conductor);
+    cluster.weather.is_conductor_silent.store(true, Ordering::SeqCst);
+    assert_eq!(ask(&a).expect("it asks itself"), ("b".to_owned(), None));
+    let refused = ask(&b);
+    assert!(matches!(refused, Err(isomer_cluster::Error::NoSeat)), "{refused:?}");
 }
 
 #[test]
@@ -281,7 +390,10 @@ fn an_announcement_is_heard_everywhere_else_before_it_returns() {
     let heard = |at: usize| listeners[at].all.lock().expect("no panic").clone();
     a.database().others().announce(b"one").expect("it has the conductor");
     assert_eq!((heard(0), heard(1)), (vec![], vec![b"one".to_vec()]));
-    assert_eq!(b.database().others().question(b"abc".to_vec()).expect("it has a seat"), b"cba");
+    assert_eq!(
+        b.database().others().question(b"abc".to_vec(), None).expect("it has a seat"),
+        b"cba"
+    );
     let number = b.database().others().announce(b"two").expect("it has a seat");
     assert_eq!(heard(0), [b"two".to_vec()], "its own gateway is not told");
     thread::scope(|scope| {

@@ -16,6 +16,7 @@ use isomer_strategy::OnDemand;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// The process with the router has two sites, and there are two nodes.
 const PROCESSES: &[&[u16]] = &[&[1, 2], &[3], &[4]];
@@ -119,4 +120,52 @@ fn a_node_takes_the_place_of_the_failed_router_and_nothing_is_lost() {
         |key: i64| placed.partition_of(alone, &Key::int(key)).expect("it is there").1.master;
     assert_eq!([7, 107, 207, 307].map(master), [1, 2, 3, 4].map(SiteId));
     assert_eq!(read(&db, safe, 60), Some(vec![12]));
+}
+
+/// The heir cannot reach a node that it needs for the takeover, for a while: it tries again. The
+/// failed process stays away.
+#[test]
+fn a_takeover_is_tried_again_while_a_site_that_it_needs_does_not_answer() {
+    let (logs, folder) = (Service::new(1), tempfile::tempdir().expect("a folder"));
+    let mut cluster = started(folder.path(), &logs);
+    let db = cluster.gateway.database();
+    let safe = create(db, "safe");
+    db.set_backups(safe, Backups { count: 1, on_disk: true }).expect("there are other processes");
+    [7, 107].into_iter().for_each(|key| write(db, safe, key, 1).expect("it is written"));
+    cluster.weather.end(&[1, 2]);
+    cluster.weather.fences_to_lose.store(40, Ordering::SeqCst);
+    let heir = cluster.nodes.remove(0);
+    let db = Database::succeed(heir, OnDemand::default()).expect("it takes its place");
+    for key in [7, 107] {
+        until("others have taken over", || write(&db, safe, key, 2).is_ok());
+        assert_eq!(read(&db, safe, key), Some(vec![2]));
+    }
+    assert_eq!(cluster.weather.fences_to_lose.load(Ordering::SeqCst), 0);
+    let told: Vec<String> = db.failed_over().iter().map(ToString::to_string).collect();
+    assert!(told.iter().any(|told| told.contains("cannot take part")), "{told:?}");
+}
+
+/// A node was failed over from, and has restarted. Before it is readmitted, the process with the
+/// conductor fails, and the node does not answer the next conductor, which does not need it.
+#[test]
+fn a_takeover_does_not_wait_for_a_site_that_was_replaced_and_does_not_answer() {
+    let (logs, folder) = (Service::new(1), tempfile::tempdir().expect("a folder"));
+    let mut cluster = started(folder.path(), &logs);
+    let db = cluster.gateway.database();
+    let safe = create(db, "safe");
+    db.set_backups(safe, Backups { count: 1, on_disk: true }).expect("there are other processes");
+    let keys = [7, 107, 207, 307];
+    keys.into_iter().for_each(|key| write(db, safe, key, 1).expect("it is written"));
+    cluster.weather.end(&[4]);
+    until("others have taken over", || write(db, safe, 307, 2).is_ok());
+    until("all rows have backups", || db.backups_missing() == 0);
+    cluster.weather.begin(&[4]);
+    *cluster.weather.mute.lock().expect("no panic") = Some(SiteId(4));
+    cluster.weather.end(&[1, 2]);
+    let heir = cluster.nodes.remove(0);
+    let db = Database::succeed(heir, OnDemand::default()).expect("it takes its place");
+    for key in keys {
+        until("others have taken over", || write(&db, safe, key, 3).is_ok());
+        assert_eq!(read(&db, safe, key), Some(vec![3]));
+    }
 }

@@ -33,6 +33,9 @@
 use super::questions::{Question, Reply, ask};
 use super::{Engine, begin_anew, damaged, entries_being_built};
 use crate::backend::{database, explain};
+use crate::chronicle::Event;
+use crate::clients::Clients;
+use crate::trail;
 use isomer_cluster::gateways::Listener;
 use isomer_cluster::{CancelToken, ClosedTables, Database, OpenError};
 use isomer_design::{TableId, Time};
@@ -82,6 +85,8 @@ pub(crate) enum Told {
     Settings,
     /// A sequence was set; its state.
     Number(u32),
+    /// Operators' actions.
+    Noted(Vec<Event>),
 }
 
 /// The indexes and layouts that are being built, in all tables, and when those that are complete
@@ -172,6 +177,8 @@ pub(crate) struct Herald {
     publishing: Mutex<()>,
     /// Answers questions of gateways of other processes.
     pub(crate) answers: OnceLock<Answers>,
+    /// The clients of this process, about which other gateways ask.
+    pub(crate) clients: Mutex<Weak<Clients>>,
 }
 
 impl Herald {
@@ -195,6 +202,8 @@ struct State {
     closed: BTreeMap<u64, usize>,
     filled: BTreeMap<TableId, Time>,
     replaced: BTreeMap<TableId, Time>,
+    /// The last actions of operators.
+    actions: Vec<Event>,
 }
 
 /// Tables may be closed to readers until this is dropped, at all gateways.
@@ -264,6 +273,12 @@ pub(crate) fn tell(engine: &Engine, told: &Told) {
     if let Ok(number) = engine.database().others().announce(&bytes) {
         engine.herald.last.fetch_max(number, Ordering::SeqCst);
     }
+}
+
+/// Tells all other gateways, if the conductor is here, and does not wait for them.
+pub(crate) fn mention(engine: &Engine, told: &Told) {
+    let bytes = serde_json::to_vec(told).expect("names of fields are text");
+    engine.database().others().mention(&bytes);
 }
 
 /// Tells all other gateways that the catalog has changed.
@@ -343,6 +358,7 @@ fn catch_up(engine: &Engine) -> Result<(), SqlError> {
     *engine.herald.closed.lock() = closed;
     state.filled.into_iter().for_each(|(table, at)| note_filled(engine, table, at));
     engine.replaced.lock().extend(state.replaced);
+    trail::compare(engine.database(), &engine.chronicle, &state.actions);
     engine.read_users()?;
     read_settings(engine)?;
     read_and_publish(engine, &state.built).map(drop)
@@ -362,7 +378,8 @@ pub(crate) fn state(engine: &Engine) -> String {
     closed.insert(0, engine.herald.closes.load(Ordering::SeqCst));
     let (filled, replaced) = (engine.filled.lock().clone(), engine.replaced.lock().clone());
     let built = UnderConstruction::of(&engine.catalog());
-    let state = State { built, soon, closed, filled, replaced };
+    let actions = engine.chronicle.last(2);
+    let state = State { built, soon, closed, filled, replaced, actions };
     serde_json::to_string(&state).expect("names of fields are text")
 }
 
@@ -454,6 +471,7 @@ impl Listener for Ear {
             }
             Told::Roles | Told::Settings => {}
             Told::Number(state) => engine.numbers.forget_block(state),
+            Told::Noted(actions) => engine.chronicle.learn_all(&actions),
         }
         engine.herald.heard.store(number, Ordering::SeqCst);
         true
@@ -513,5 +531,11 @@ impl Listener for Ear {
             }
         };
         serde_json::to_vec(&answer(&engine, question)).unwrap_or_default()
+    }
+
+    fn reply(&self, question: &[u8]) -> Vec<u8> {
+        let engine = self.0.upgrade();
+        let clients = engine.and_then(|engine| engine.herald.clients.lock().upgrade());
+        clients.map_or_else(Vec::new, |clients| clients.answer(question))
     }
 }

@@ -1,8 +1,15 @@
 //! Questions of gateways to the gateway of the conductor's process, and its replies.
 
-use isomer_cluster::{Database, Error};
+use crate::chronicle::Event;
+use crate::numbers::NUMBERS;
+use isomer_cluster::{Database, Error, Gateway, LockMode, LockShown, Owner};
+use isomer_design::{Key, TableId};
 use isomer_sql::datum::Datum;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// The longest wait for the locks.
+const LOCKS: Duration = Duration::from_secs(1);
 
 /// A question of a gateway to that of the conductor.
 #[derive(Serialize, Deserialize, Debug)]
@@ -14,6 +21,12 @@ pub(crate) enum Question {
     /// Carry out a proposal, on behalf of a role.
     Approve(u64, String),
     Reject(u64, String, Option<String>),
+    /// Keep these actions of operators.
+    Note(Vec<Event>),
+    /// The locks that `pg_locks` shows.
+    Locks,
+    /// The transactions that block this one.
+    Blockers(Owner),
 }
 
 /// The answer.
@@ -23,8 +36,26 @@ pub(crate) enum Reply {
     State(String),
     Rows(Vec<Vec<Cell>>),
     Done,
+    Locks(Vec<ToldLock>),
+    Blockers(Vec<Owner>),
     /// A message, a detail and a hint.
     Refused(String, Option<String>, Option<String>),
+}
+
+/// A lock: table, key, owner, mode, and whether it is granted.
+#[derive(Serialize, Deserialize, Debug)]
+pub(crate) struct ToldLock(TableId, Vec<u8>, Owner, LockMode, bool);
+
+impl ToldLock {
+    pub(crate) fn of(lock: &LockShown) -> ToldLock {
+        let LockShown { table, key, owner, mode, is_granted } = lock;
+        ToldLock(*table, key.as_bytes().to_vec(), *owner, *mode, *is_granted)
+    }
+
+    pub(crate) fn shown(self) -> LockShown {
+        let ToldLock(table, key, owner, mode, is_granted) = self;
+        LockShown { table, key: Key::from_bytes(&key), owner, mode, is_granted }
+    }
 }
 
 /// A value of a view.
@@ -71,7 +102,49 @@ impl Cell {
 /// # Errors
 /// [`Error::NoSeat`] if there is no reply.
 pub(crate) fn ask(database: &Database, question: &Question) -> Result<Reply, Error> {
-    let question = serde_json::to_vec(question).expect("names of fields are text");
-    let reply = database.others().question(question)?;
-    serde_json::from_slice(&reply).map_err(|error| Error::AtConductor(error.to_string()))
+    read(&database.others().question(written(question), None)?)
+}
+
+/// Like [`ask`], for up to a time.
+///
+/// # Errors
+/// [`Error::NoSeat`]: the question may have arrived.
+pub(crate) fn ask_within(
+    database: &Database,
+    question: &Question,
+    longest: Duration,
+) -> Result<Reply, Error> {
+    read(&database.others().question(written(question), Some(longest))?)
+}
+
+fn written(question: &Question) -> Vec<u8> {
+    serde_json::to_vec(question).expect("names of fields are text")
+}
+
+fn read(reply: &[u8]) -> Result<Reply, Error> {
+    serde_json::from_slice(reply).map_err(|error| Error::AtConductor(error.to_string()))
+}
+
+/// Granted and waiting locks of tables and advisory locks, and those of rows with waiting
+/// transactions, of all gateways. None while the conductor's process cannot be reached.
+pub(crate) fn locks(gateway: &Gateway) -> Vec<LockShown> {
+    if !gateway.database().is_gateway_only() {
+        let is_whole = |table: TableId, key: &Key| table == NUMBERS || *key == Key::min();
+        return gateway.locks(is_whole);
+    }
+    match ask_within(gateway.database(), &Question::Locks, LOCKS) {
+        Ok(Reply::Locks(locks)) => locks.into_iter().map(ToldLock::shown).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The transactions of all gateways that block this one.
+pub(crate) fn blockers(gateway: &Gateway, of: Owner) -> Vec<Owner> {
+    if !gateway.database().is_gateway_only() {
+        return gateway.blockers(of);
+    }
+    match ask_within(gateway.database(), &Question::Blockers(of), LOCKS) {
+        Ok(Reply::Blockers(blockers)) => blockers,
+        _ => Vec::new(),
+    }
 }

@@ -86,7 +86,7 @@ impl Site {
         // waited for.
         let is_voted_on = !prepared.is_empty();
         let (commit, position, tickets) =
-            self.decide(&mut coordinator_guard, &own, snapshot, prepared)?;
+            self.decide(&mut coordinator_guard, &own, (snapshot, request.seat), prepared)?;
         progress.published(commit);
         seen.position = position;
         self.lasting_for_others(position).await.map_err(Failure::Unknown)?;
@@ -222,11 +222,12 @@ impl Site {
         &self,
         coordinator_guard: &mut CoordinatorGuard<'_>,
         own: &[RowWrite],
-        snapshot: Time,
+        (snapshot, seat): (Time, u64),
         prepared: Vec<(SiteId, Time)>,
     ) -> Result<(Time, Position, Tickets), Failure> {
         let txn = coordinator_guard.txn;
         let mut context = self.context()?;
+        self.admission.check(self.id, seat, self.time.now())?;
         // The lock orders the decision with checkpoints and fences. A checkpoint finds it in the
         // transaction table, or in the log after its begin. A fence finds it in the table, or this
         // finds the fence.

@@ -70,7 +70,8 @@ asked! {
     9 Latest       => Time;
     10 ToConductor => Vec<u8>;
     11 ToConductorNow => Vec<u8>;
-    12 BatchStep   => Result<BatchAnswer, Failure>;
+    12 Seated<'_>  => Result<Reply, Failure>;
+    13 BatchStep   => Result<BatchAnswer, Failure>;
 }
 
 /// A [`Request`] whose body is data.
@@ -82,6 +83,13 @@ pub struct Execute<'a> {
     body: Data<'a>,
     is_asynchronous: bool,
     is_measured: bool,
+}
+
+/// An [`Execute`] of a gateway with a [seat](Request::seat).
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Seated<'a> {
+    seat: u64,
+    sent: Execute<'a>,
 }
 
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
@@ -149,7 +157,20 @@ impl<'a> Execute<'a> {
                 self.body,
                 Data::Validated { .. } | Data::SerializableCall { .. }
             ),
+            seat: 0,
         }
+    }
+}
+
+impl<'a> Seated<'a> {
+    /// A request in the name of a seat.
+    pub fn of(seat: u64, sent: Execute<'a>) -> Seated<'a> {
+        Seated { seat, sent }
+    }
+
+    /// The request to run.
+    pub fn request(&self) -> Request<'_> {
+        Request { seat: self.seat, ..self.sent.request() }
     }
 }
 

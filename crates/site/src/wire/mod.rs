@@ -14,7 +14,8 @@
 //!          9  latest                                    nothing                Time
 //!         10  to the conductor                          bytes of its gateways  bytes
 //!         11  to the conductor, now                     bytes of its gateways  bytes
-//!         12  batch                                     a BatchStep            BatchAnswer, or Failure
+//!         12  execute, of a seat                        a Seated               Reply, or Failure
+//!         13  batch                                     a BatchStep            BatchAnswer, or Failure
 //!         64  message         body: from, to, and a Message           none
 //!   96 - 111  the carrier's   bodies of its own, such as handshakes
 //!        127  published       body: a Time. Comes before the answer of an execute
@@ -54,8 +55,8 @@ use crate::ordered::BatchStep;
 use crate::step::Step;
 use crate::two_phase::Part;
 pub use ask::{
-    Asked, ClientId, Execute, Latest, Lease, Leased, PinAt, PinId, ReadAt, Rows, Tick, ToConductor,
-    ToConductorNow,
+    Asked, ClientId, Execute, Latest, Lease, Leased, PinAt, PinId, ReadAt, Rows, Seated, Tick,
+    ToConductor, ToConductorNow,
 };
 use isomer_design::{SiteId, Time};
 use serde::Serialize;
@@ -160,6 +161,8 @@ pub enum Ask {
     ToConductor(ToConductor),
     /// The same, before others.
     ToConductorNow(ToConductorNow),
+    /// Run a transaction of a gateway with a seat.
+    Seated(Seated<'static>),
     /// Take a step of a batch of ordered commits.
     Batch(BatchStep),
 }
@@ -194,8 +197,9 @@ pub fn read_ask(bytes: &[u8]) -> Result<(SiteId, Ask), BadMessage> {
         Latest::KIND => of(&opened, Ask::Latest),
         ToConductor::KIND => of(&opened, Ask::ToConductor),
         ToConductorNow::KIND => of(&opened, Ask::ToConductorNow),
+        <Seated<'_>>::KIND => of(&opened, Ask::Seated),
         BatchStep::KIND => of(&opened, Ask::Batch),
-        kind => Err(BadMessage::Kind { kind, expected: "1 to 12, a request" }),
+        kind => Err(BadMessage::Kind { kind, expected: "1 to 13, a request" }),
     }
 }
 

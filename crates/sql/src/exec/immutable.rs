@@ -14,7 +14,7 @@ use crate::expr::Expr;
 use crate::foreign::Check;
 use crate::rights::Identity;
 use crate::sequence::Sequence;
-use crate::system::{DesignView, LockRow, SessionShown, SessionsView, SettingsView};
+use crate::system::{DesignView, LockRow, Sessions, SessionsView, SettingsView};
 use crate::transaction::{Base, LockKind, LockedRow, Surroundings, Transaction, Visit};
 use crate::zone::Zone;
 use isomer_design::{Backups, Direction, Key, KeyRange, TableId};
@@ -248,12 +248,8 @@ impl DesignView for Nowhere {
 }
 
 impl SessionsView for Nowhere {
-    fn sessions(&self) -> Vec<SessionShown> {
-        Vec::new()
-    }
-
-    fn transactions(&self) -> Vec<(i32, u64)> {
-        Vec::new()
+    fn sessions(&self) -> Sessions {
+        Sessions::default()
     }
 
     fn signal(&self, _: i32, _: bool) -> bool {

@@ -7,7 +7,7 @@ use crate::rights::SIGNAL_BACKEND;
 use crate::transaction::Surroundings;
 
 /// Cancels the statement of a session, or ends the session. Returns false, with a warning, if no
-/// session has this number.
+/// session has this number, or its gateway gives no answer.
 ///
 /// # Errors
 /// 42501 unless the role has the rights of the session's user, or is a member of
@@ -18,10 +18,17 @@ pub(super) fn signal(
     around: &Surroundings,
 ) -> Result<bool, SqlError> {
     let sessions = around.sessions.sessions();
-    let Some(found) = sessions.iter().find(|shown| i64::from(shown.process) == process) else {
-        let message = format!("PID {process} is not a PostgreSQL server process");
-        around.warnings.borrow_mut().push(SqlError::new("01000", message));
-        return Ok(false);
+    let warn = |message: String| {
+        let warning = SqlError::new("01000", message);
+        let warning = match sessions.missing() {
+            Some(who) => warning.detail(format!("The sessions of {who} are not known.")),
+            None => warning,
+        };
+        around.warnings.borrow_mut().push(warning);
+        Ok(false)
+    };
+    let Some(found) = sessions.of(process) else {
+        return warn(format!("PID {process} is not a PostgreSQL server process"));
     };
     let who = &around.identity;
     let role = who.roles().named(&found.user).ok();
@@ -42,7 +49,8 @@ pub(super) fn signal(
     };
     match refused {
         Some(message) => Err(SqlError::new(code::INSUFFICIENT_PRIVILEGE, message)),
-        None => Ok(around.sessions.signal(found.process, ends_session)),
+        None if around.sessions.signal(found.process, ends_session) => Ok(true),
+        None => warn(format!("could not send signal to process {process}")),
     }
 }
 

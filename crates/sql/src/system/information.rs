@@ -5,10 +5,11 @@ use super::{LockRow, Locked, int, text, yes};
 use crate::catalog::{Catalog, Check, Index, Name, PG_CATALOG, Table, TableColumn};
 use crate::datum::Datum;
 use crate::domains::Domain;
+use crate::error::SqlError;
 use crate::foreign::{ForeignKey, unique_over};
 use crate::rights::READ_ALL_STATS;
 use crate::sequence::{Sequence, shown};
-use crate::system::SessionShown;
+use crate::system::{SessionShown, Sessions};
 use crate::transaction::Surroundings;
 use crate::types::SqlType;
 use crate::view::View;
@@ -388,9 +389,9 @@ pub(super) fn sessions(around: &Surroundings) -> Vec<Vec<Datum>> {
             time(shown.transaction_us),
             time(shown.query_us),
             time(Some(shown.changed_us)),
-            open(shown.wait.map(|(kind, _)| text(kind))),
-            open(shown.wait.map(|(_, name)| text(name))),
-            open(Some(text(shown.state))),
+            open(shown.wait.as_ref().map(|(kind, _)| text(kind))),
+            open(shown.wait.as_ref().map(|(_, name)| text(name))),
+            open(Some(text(&shown.state))),
             Datum::Null,
             Datum::Null,
             Datum::Null,
@@ -398,7 +399,18 @@ pub(super) fn sessions(around: &Surroundings) -> Vec<Vec<Datum>> {
             text("client backend"),
         ]
     };
-    around.sessions.sessions().into_iter().map(row).collect()
+    known_sessions(around).shown.into_iter().map(row).collect()
+}
+
+/// The sessions of all gateways, with a warning if some are missing.
+fn known_sessions(around: &Surroundings) -> Sessions {
+    let sessions = around.sessions.sessions();
+    let warning = sessions.missing().map(|who| {
+        let message = format!("the sessions of {who} are not known");
+        SqlError::new("01000", message).detail("Its gateway gave no answer within a second.")
+    });
+    around.warnings.borrow_mut().extend(warning);
+    sessions
 }
 
 /// Granted and waiting locks. A row is shown while a transaction waits for it.
@@ -414,7 +426,7 @@ pub(super) fn locks(catalog: &Catalog, around: &Surroundings) -> Vec<Vec<Datum>>
         };
         catalog.tables.values().find_map(of_table)
     };
-    let processes = around.sessions.transactions();
+    let sessions = known_sessions(around);
     let row = |lock: LockRow| {
         let (kind, relation, numbers) = match lock.of {
             Locked::Table(id) => ("relation", relation(id), [None; 3]),
@@ -432,7 +444,7 @@ pub(super) fn locks(catalog: &Catalog, around: &Surroundings) -> Vec<Vec<Datum>>
             },
         };
         let number = |number: Option<i64>| number.map_or(Datum::Null, int);
-        let process = processes.iter().find(|(_, owner)| *owner == lock.transaction);
+        let process = sessions.with(lock.transaction).map(|shown| i64::from(shown.process));
         let [class, object, part] = numbers.map(number);
         vec![
             text(kind),
@@ -446,7 +458,7 @@ pub(super) fn locks(catalog: &Catalog, around: &Surroundings) -> Vec<Vec<Datum>>
             object,
             part,
             text(&lock.transaction.to_string()),
-            number(process.map(|(process, _)| i64::from(*process))),
+            number(process),
             text(lock.mode),
             yes(lock.is_granted),
             yes(false),
@@ -463,11 +475,9 @@ pub(super) fn locks(catalog: &Catalog, around: &Surroundings) -> Vec<Vec<Datum>>
 
 /// The connections that block this one.
 pub(crate) fn blocking(process: i64, around: &Surroundings) -> Vec<i32> {
-    let all = around.sessions.transactions();
-    let Some((_, own)) = all.iter().find(|(other, _)| i64::from(*other) == process) else {
-        return Vec::new();
-    };
-    let blockers = around.design.blockers(*own);
-    let is_one = |(_, owner): &&(i32, u64)| blockers.contains(owner);
-    all.iter().filter(is_one).map(|(process, _)| *process).collect()
+    let all = known_sessions(around);
+    let Some(own) = all.of(process) else { return Vec::new() };
+    let blockers = around.design.blockers(own.transaction);
+    let is_one = |shown: &&SessionShown| blockers.contains(&shown.transaction);
+    all.shown.iter().filter(is_one).map(|shown| shown.process).collect()
 }

@@ -27,6 +27,9 @@
 //! transaction of s1. It could ask no site for the outcome once s1 has forgotten. So the conductor
 //! waits until that site has restarted or is declared dead as well.
 //!
+//! A site that was replaced and has restarted is left out while it does not answer, like one that
+//! is away: it may wait for s1 itself before it is readmitted ([`super::unheard`]).
+//!
 //! **Fenced before reserved.** A transaction or a change may have reserved partitions of s1 while
 //! it waits for s1. It may wait at a replica that makes no progress, or for a mastership that s1
 //! has released. Once s1 is fenced, it is refused, and releases its reservation.
@@ -290,18 +293,24 @@ impl<'c, T: Transport> Takeover<'c, T> {
     async fn survey_without(&self, lost: &SiteSet, places: &[&Place]) -> Result<Survey, String> {
         self.check_others(lost)?;
         let mut known: BTreeMap<SiteId, Lost> = BTreeMap::new();
-        let others = self.reachable();
+        let mut others = self.reachable();
         for site in lost.iter() {
             let mut places = mastered_by(&self.conductor.design(), &SiteSet::of(site)).into_iter();
             let of = known.entry(site).or_default();
             of.is_kept = places.any(|(table, _)| has_backups(&self.conductor.design(), table));
+            let mut silent = SiteSet::EMPTY;
             for other in &others {
                 match self.conductor.transport.step(*other, Step::Fence(site)).await {
                     Ok(Answer::Fenced(fenced)) => drop(of.known.insert(*other, *fenced)),
                     Ok(_) => unreachable!("what is known of a site was asked for"),
+                    // It has just restarted. Others need it as little as one that is away.
+                    Err(_) if self.conductor.membership.is_replaced(*other) => {
+                        silent.insert(*other);
+                    }
                     Err(refusal) => return Err(refusal.to_string()),
                 }
             }
+            others.retain(|other| !silent.contains(*other));
             // A process whose log is taken ends, so this is only done if it helps others.
             if of.is_kept || of.known.values().any(|fenced| !fenced.in_doubt.is_empty()) {
                 of.log = self.history(site)?;
@@ -467,7 +476,11 @@ impl<'c, T: Transport> Takeover<'c, T> {
     async fn unacquired(&self, lost: &SiteSet) -> Option<Vec<Place>> {
         let mut found = Vec::new();
         for other in self.reachable() {
-            let held = describe(&self.conductor.transport, other).await.ok()?;
+            let held = match describe(&self.conductor.transport, other).await {
+                Ok(held) => held,
+                Err(_) if self.conductor.membership.is_replaced(other) => continue,
+                Err(_) => return None,
+            };
             let design = self.conductor.design();
             let is_unacquired = |holding: &Holding| {
                 let placed = design.partition_of(holding.table, &holding.range.start);

@@ -21,7 +21,7 @@ use crate::tail::{Fenced, FrameBytes, Settled, TailCopy, TailFrame, Unended};
 use crate::two_phase::{Entered, Part, PartAnswer};
 use crate::validate::ReadSet;
 use crate::wire::ask::{
-    Asked, Execute, Latest, Lease, Leased, PinAt, PinId, ReadAt, Rows, Tick, ToConductor,
+    Asked, Execute, Latest, Lease, Leased, PinAt, PinId, ReadAt, Rows, Seated, Tick, ToConductor,
     ToConductorNow,
 };
 use crate::wire::{self, BadMessage};
@@ -100,6 +100,7 @@ fn asks(seed: u64, samples: &mut Vec<Sample>) {
             is_asynchronous,
             is_measured,
             is_serializable: variant >= 4,
+            seat: 0,
         };
         asked(g, &Execute::of(&request).expect("its body is data"))
     });
@@ -142,6 +143,11 @@ fn asks(seed: u64, samples: &mut Vec<Sample>) {
         asked(g, &part)
     });
     add("tick", 1, |g, _| asked(g, &Tick));
+    add("seated", 1, |g, _| {
+        let (footprint, writes, seat) = (g.footprint(), g.writes(), g.time().0);
+        let request = Request::new(&footprint, Body::Writes(&writes));
+        asked(g, &Seated::of(seat, Execute::of(&request).expect("its body is data")))
+    });
     add("latest", 1, |g, _| asked(g, &Latest));
     add("to the conductor", 1, |g, _| asked(g, &ToConductor(b"of a gateway".to_vec())));
     add("to the conductor now", 1, |g, _| asked(g, &ToConductorNow(b"of a gateway".to_vec())));
@@ -309,7 +315,7 @@ fn asked<A: Asked + Debug>(g: &mut Gen, asked: &A) -> Sample {
     sample(wire::ask(site, asked), &(site, asked), |bytes| {
         let (site, ask) = wire::read_ask(bytes)?;
         use wire::Ask::{
-            Batch, Execute, Latest, Lease, Part, Pin, Read, Step, Tick, ToConductor,
+            Batch, Execute, Latest, Lease, Part, Pin, Read, Seated, Step, Tick, ToConductor,
             ToConductorNow, UntilDurable,
         };
         Ok(match ask {
@@ -324,6 +330,7 @@ fn asked<A: Asked + Debug>(g: &mut Gen, asked: &A) -> Sample {
             Latest(asked) => (text(&(site, &asked)), wire::ask(site, &asked)),
             ToConductor(asked) => (text(&(site, &asked)), wire::ask(site, &asked)),
             ToConductorNow(asked) => (text(&(site, &asked)), wire::ask(site, &asked)),
+            Seated(asked) => (text(&(site, &asked)), wire::ask(site, &asked)),
             Batch(asked) => (text(&(site, &asked)), wire::ask(site, &asked)),
         })
     })
@@ -395,7 +402,7 @@ fn message(g: &mut Gen, variant: usize) -> Message {
     }
 }
 
-const FAILURES: usize = 10;
+const FAILURES: usize = 12;
 
 fn failure(g: &mut Gen, variant: usize) -> Failure {
     let (site, item) = (g.site(), Box::new(g.item()));
@@ -409,7 +416,9 @@ fn failure(g: &mut Gen, variant: usize) -> Failure {
         6 => Failure::Stopped(site),
         7 => Failure::NotAsked { site, why: g.words() },
         8 => Failure::Full(g.full(site)),
-        _ => Failure::Unreachable { site, why: g.words() },
+        9 => Failure::Unreachable { site, why: g.words() },
+        10 => Failure::SeatEnded(site),
+        _ => Failure::Unseated(site),
     }
 }
 
