@@ -5,6 +5,7 @@ use super::decide::{Check, Sees};
 use crate::backup::{Seen, Tickets};
 use crate::error::Failure;
 use crate::execute::{Maps, Wait, once};
+use crate::failover::until_sole;
 use crate::frame::{FrameKind, TxnId};
 use crate::held::Held;
 use crate::overlay::RowWrite;
@@ -124,6 +125,7 @@ impl OrderedSite<'_> {
         if let Some(entered) = self.0.batch.lock().as_ref().filter(|it| it.number == number) {
             return Ok(BatchAnswer::Entered(entered.answers.clone()));
         }
+        until_sole(self.0).await?;
         self.leave_batch();
         let (mut held, mut context) = (Held::default(), self.0.context()?);
         let answers = loop {

@@ -153,4 +153,8 @@ impl Log for SimLog {
             known => known,
         }
     }
+
+    fn is_sole(&self) -> bool {
+        self.owned.has_waited(self.now())
+    }
 }
