@@ -23,7 +23,6 @@ use std::future::poll_fn;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// The longest interval at which a process checks whether it still owns its logs, in nanoseconds.
@@ -126,8 +125,8 @@ impl World {
         self.kafka.taken.get()
     }
 
-    pub(in crate::world) fn set_serves_always(&self, serves: bool) {
-        self.kafka.serves_always.store(serves, Ordering::Relaxed);
+    pub(in crate::world) fn set_plant_of_logs(&self, plant: Option<Plant>) {
+        *self.kafka.plant.lock() = plant;
     }
 
     /// Starts a process for a node that has none.
@@ -210,7 +209,7 @@ impl World {
             partition: client.partition.clone(),
             link: client.link.clone(),
             clock: self.clock.clone(),
-            serves_always: self.kafka.serves_always.clone(),
+            plant: self.kafka.plant.clone(),
         });
         self.write_out(&client, &log).await.map_err(|error| error.to_string())?;
         Ok(Opened { site, client, log, checkpoints })
