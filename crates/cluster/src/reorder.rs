@@ -67,6 +67,9 @@ const BATCH_NS: u64 = 3_000_000;
 /// The copier rests `REST_TIMES` times the duration of each batch, which leaves half of the disk
 /// and locks to clients.
 const REST_TIMES: u64 = 1;
+/// The longest such rest in nanoseconds. A batch that takes longer has waited, mostly for a site
+/// that was down, and has used neither disk nor locks for that time.
+const REST_NS_MAX: u64 = 1_000_000_000;
 /// The factor for the rows and the duration of a batch if no other transaction writes to the table.
 const ALONE_TIMES: usize = 8;
 /// The size of entries in bytes at which such a batch ends.
@@ -173,7 +176,7 @@ impl Copying {
         let owed = self.rows_s.map_or(0, |rows_s| copied.rows * 1_000_000_000 / rows_s.max(1));
         let owed = owed.saturating_sub(took_ns);
         let rests = self.rests && !has_waited && !copied.is_alone;
-        let left = if rests { took_ns * REST_TIMES } else { 0 };
+        let left = if rests { (took_ns * REST_TIMES).min(REST_NS_MAX) } else { 0 };
         match owed.max(left) {
             _ if copied.is_end => Between::End,
             0 => Between::Nothing,
@@ -500,6 +503,13 @@ mod tests {
         let there = Copied { last: Some(Key::int(5)), ..Copied::default() };
         assert_eq!(copying.came(&there, 7), Between::Nothing);
         assert_eq!(copying.batch().waits_for, None);
+    }
+
+    #[test]
+    fn a_batch_that_waited_for_an_outage_is_followed_by_a_bounded_rest() {
+        let mut copying = Copying::new(true);
+        let rested = copying.came(&Copied::default(), 44 * REST_NS_MAX);
+        assert_eq!(rested, Between::Rest(REST_NS_MAX));
     }
 
     #[test]

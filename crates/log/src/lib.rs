@@ -231,4 +231,11 @@ pub trait Log: Send + Sync {
     fn serving(&self) -> Result<(), LogError> {
         self.failure().map_or(Ok(()), Err)
     }
+
+    /// False while an earlier owner of the log may still serve reads. Until then the site must
+    /// commit nothing: a snapshot could include the commit at this owner, and lack it at the
+    /// earlier one.
+    fn is_sole(&self) -> bool {
+        true
+    }
 }

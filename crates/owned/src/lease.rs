@@ -12,6 +12,9 @@
 //!                                               WAITS
 //! ```
 //!
+//! B's site begins no commit before that time (`Log::is_sole`). Until then, a transaction that
+//! reads at A and at B could see the commit at B only.
+//!
 //! The record that counts for A was written before B's claim, so A's interval begins earlier than
 //! B's, and it is shorter. Clocks need not be right, but must run at similar speeds: B's less than
 //! a quarter faster than A's.

@@ -304,6 +304,10 @@ impl<P: Partition> Log for PartitionLog<P> {
     fn serving(&self) -> Result<(), LogError> {
         self.owned.serving(clock())
     }
+
+    fn is_sole(&self) -> bool {
+        self.owned.has_waited(clock())
+    }
 }
 
 impl<P: Partition> Drop for PartitionLog<P> {

@@ -11,8 +11,8 @@ fn caught(plant: Plant, checkers: &[&str]) {
     let backups = plant == Plant::EarlyAck;
     let reshard = checkers.contains(&"orders_agree");
     let serializable = checkers == ["serializable"];
-    let on_kafka = [Plant::NoFencing, Plant::AcksOne, Plant::StaleOwner, Plant::WrongOffset];
-    let cluster = on_kafka.contains(&plant);
+    let owners = [Plant::NoFencing, Plant::StaleOwner, Plant::EagerOwner];
+    let cluster = owners.contains(&plant) || [Plant::AcksOne, Plant::WrongOffset].contains(&plant);
     // It is rare that a client writes at the moment when a layout is created.
     let times = if plant == Plant::SuddenOrder { 2 } else { 1 };
     let usual = SimOptions::default();
@@ -174,6 +174,11 @@ fn a_commit_that_is_acknowledged_before_all_replicas_have_it_is_lost_with_a_lead
 #[test]
 fn an_owner_that_shows_what_it_has_for_ever_shows_what_is_old() {
     caught(Plant::StaleOwner, &["snapshot_isolation", "open_transactions", "session_order"]);
+}
+
+#[test]
+fn an_owner_that_commits_in_the_lease_of_the_one_before_is_missed_in_a_snapshot() {
+    caught(Plant::EagerOwner, &["open_transactions", "snapshot_isolation"]);
 }
 
 #[test]

@@ -109,6 +109,13 @@ fn seeds_that_failed_once_keep_every_promise() {
         // A commit was logged at a site that had restarted since the transaction's reads there, and
         // the reads were lost.
         (700_242, SimOptions { reshard: true, cluster: true, ..usual }),
+        // A commit of a new owner, which waited for the lease of the owner before, was in a
+        // snapshot that read the latter.
+        (701_200, SimOptions { reshard: true, cluster: true, ..usual }),
+        // A copier rested as long as a batch had waited for sites that were down.
+        (701_614, SimOptions { reshard: true, cluster: true, ..usual }),
+        // A process cut the log of a site, which another process had opened and not yet read.
+        (710_821, SimOptions { reshard: true, cluster: true, ..usual }),
         // No broker answered while a process opened its sites.
         (20_083, SimOptions { reshard: true, cluster: true, ..usual }),
     ];

@@ -17,6 +17,7 @@
 //! events. It then takes the mastership with an event of its own. Only that partition waits.
 
 use crate::error::Refusal;
+use crate::failover::until_sole;
 use crate::frame::FrameKind;
 use crate::held::Held;
 use crate::partition::{SitePartition, Table, Term};
@@ -298,6 +299,8 @@ impl Site {
             self.lasting(self.log.end()).await?;
             return Ok(replace_tail_of(self, to).await?);
         }
+        // The next master may commit at any time after that of the release.
+        until_sole(self).await?;
         let (_, partition, held) = self.lock_mastered(table, start).await?;
         if !partition.followers().contains(to) {
             let why = format!("has no replica at {to}; add one before the mastership goes there");

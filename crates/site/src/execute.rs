@@ -27,6 +27,7 @@ pub use read_at::{Pin, Read, ReadSpan, SeenUpTo, VisitRow};
 
 use crate::backup::{Seen, Tickets};
 use crate::error::Failure;
+use crate::failover::until_sole;
 use crate::frame::FrameKind;
 use crate::held::{Held, NotHeld};
 use crate::partition::{PartitionMap, SitePartition, Table};
@@ -93,6 +94,9 @@ impl Site {
         published: Published<'_>,
     ) -> Result<Reply, Failure> {
         self.confirmed().await?;
+        if !request.footprint.is_read_only() {
+            until_sole(self).await?;
+        }
         let mut progress = self.progress(&request, published);
         let mut hold = Hold { locks: Held::default(), context: self.context()? };
         let (committed, seen, own) = loop {

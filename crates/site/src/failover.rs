@@ -44,6 +44,7 @@ use isomer_log::LogError;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Versions of one term: more than a site can have in doubt, or write in its lifetime.
 const TERM: Version = 1 << 40;
@@ -60,6 +61,23 @@ pub struct Standing {
     pub version: Version,
     /// The partitions that share a frame in doubt with this one.
     pub shared: Vec<(TableId, Key)>,
+}
+
+/// Ready once no earlier owner of the site's log can serve reads. Transactions that write wait for
+/// this before they get a time. The earlier owner may have been read at later times than this
+/// site's clock has shown, so the clock is raised beyond these.
+#[inline]
+pub(crate) async fn until_sole(site: &Site) -> Result<(), LogError> {
+    if !site.waits_to_be_sole.load(Ordering::Acquire) {
+        return Ok(());
+    }
+    while !site.log.is_sole() {
+        site.serving()?;
+        site.next_tick().await;
+    }
+    site.outlive_promises();
+    site.waits_to_be_sole.store(false, Ordering::Release);
+    Ok(())
 }
 
 impl Site {

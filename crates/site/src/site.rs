@@ -180,6 +180,9 @@ pub struct Site {
     pub(crate) domains: Domains,
     /// The driver has had the report that the log has failed.
     in_trouble: AtomicBool,
+    /// An earlier owner of the log could serve reads when this run began. See
+    /// [`until_sole`](crate::failover::until_sole).
+    pub(crate) waits_to_be_sole: AtomicBool,
 }
 
 /// The state of the site at one position of the log.
@@ -267,6 +270,7 @@ pub(crate) struct Outgoing {
 impl Site {
     pub(crate) fn new(options: SiteOptions, start: Time) -> Site {
         Site {
+            waits_to_be_sole: AtomicBool::new(!options.log.is_sole()),
             id: options.id,
             incarnation: start.0.max(options.time.now().0).max(options.incarnation),
             opened_at: options.log.end(),

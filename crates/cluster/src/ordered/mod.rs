@@ -7,9 +7,9 @@
 //! ```
 //!
 //! A transaction reads on an ordinary snapshot and keeps its writes in its workspace
-//! ([`crate::open`]). It takes no row lock. Its COMMIT is data ([`isomer_site::OrderedCommit`]): the
-//! spans that it has read, with the number of rows, and its checked writes. The order decides what
-//! comes first. A commit is applied if everything that it has read is unchanged at its place.
+//! ([`crate::open`]). It takes no row lock. Its COMMIT is data ([`isomer_site::OrderedCommit`]):
+//! the spans that it has read, with the number of rows, and its checked writes. The order decides
+//! what comes first. A commit is applied if everything that it has read is unchanged at its place.
 //! Otherwise it fails, and its client runs it again.
 //!
 //! **A batch closes** when the orderer is free, which is at once if nothing else waits. While a

@@ -136,10 +136,13 @@ pub(super) fn scan(
     let lacking = expected.iter().find(|row| !rows.contains(row));
     Err(match (strange, lacking) {
         (Some((key, value)), _) => {
-            format!("phantom read: a scan of {table}{range} found {key} = {value}")
+            format!("phantom read: a scan of {table}{range} at {snapshot} found {key} = {value}")
         }
         (None, Some((key, value))) => {
-            format!("phantom read: a scan of {table}{range} lacks {key} = {value}")
+            let of = history.written(table, key, Some(*value)).map(|commit| commit.time);
+            format!(
+                "phantom read: a scan of {table}{range} at {snapshot} lacks {key} = {value} of {of:?}"
+            )
         }
         (None, None) => format!("a scan of {table}{range} is out of order: {rows:?}"),
     })

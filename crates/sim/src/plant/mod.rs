@@ -33,6 +33,7 @@
 //! | `no-fencing` | brokers | no_lost_write, no_panic: an owner takes each answer for one to a record that counts |
 //! | `acks-one` | brokers | no_lost_write, no_panic: they answer before all replicas have a record |
 //! | `stale-owner` | log | snapshot_isolation: an owner serves reads however long ago its ownership was confirmed |
+//! | `eager-owner` | log | open_transactions: an owner commits while the one before may serve reads |
 //! | `wrong-offset` | log | no_panic: a process that opens a log skips the last record before its claim |
 //! | `kept-write` | clients | no_lost_write: a rollback to a savepoint undoes nothing |
 
@@ -76,12 +77,13 @@ pub enum Plant {
     NoFencing,
     AcksOne,
     StaleOwner,
+    EagerOwner,
     WrongOffset,
 }
 
 impl Plant {
     /// All of them, with the names by which they are chosen.
-    pub const ALL: [(&str, Plant); 30] = [
+    pub const ALL: [(&str, Plant); 31] = [
         ("lying-disk", Plant::LyingDisk),
         ("lost-checkpoints", Plant::LostCheckpoints),
         ("dropped-events", Plant::DroppedEvents),
@@ -111,6 +113,7 @@ impl Plant {
         ("no-fencing", Plant::NoFencing),
         ("acks-one", Plant::AcksOne),
         ("stale-owner", Plant::StaleOwner),
+        ("eager-owner", Plant::EagerOwner),
         ("wrong-offset", Plant::WrongOffset),
     ];
 

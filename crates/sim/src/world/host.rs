@@ -5,6 +5,7 @@
 //! the crash left.
 
 use super::cut::CutLog;
+use super::kafka::LEASE_NS;
 use super::network::{Envelope, Port};
 use super::tasks::TaskId;
 use super::{Gate, World};
@@ -113,7 +114,8 @@ impl World {
         self.note(format_args!("{id} starts, run {run}"));
         let network = Arc::new(Port { run, outbox: self.outbox.clone() });
         let time = self.clock.clone();
-        let close_ahead = CloseAhead { after_ns: 2_000_000, most_ns: 50_000_000 };
+        let most_ns = if self.node_of(id).is_some() { LEASE_NS / 4 } else { 50_000_000 };
+        let close_ahead = CloseAhead { after_ns: 2_000_000, most_ns };
         let usual = SiteOptions::new(id, log, network, time);
         let link_timeouts = LinkTimeouts { gap_ns: 20_000_000, silent_ns: 250_000_000 };
         let (piece_bytes, checkpoints, incarnation) = (PIECE_BYTES, Some(checkpoints), before + 1);

@@ -262,7 +262,7 @@ impl World {
     /// Plants a bug at the borders from now on. Disks change at the next start of their site.
     pub fn set_plant(&self, plant: Option<Plant>) {
         self.plant.set(plant);
-        self.set_serves_always(plant == Some(Plant::StaleOwner));
+        self.set_plant_of_logs(plant);
     }
 
     pub(crate) fn plant(&self) -> Option<Plant> {

@@ -5,6 +5,7 @@ use super::decide::{Check, Sees};
 use crate::backup::{Seen, Tickets};
 use crate::error::Failure;
 use crate::execute::{Maps, Wait, once};
+use crate::failover::until_sole;
 use crate::frame::{FrameKind, TxnId};
 use crate::held::Held;
 use crate::overlay::RowWrite;
@@ -223,6 +224,7 @@ impl OrderedSite<'_> {
             place.requests += 1;
             place.requests
         };
+        until_sole(self.0).await?;
         let (batch, marked) = Default::default();
         let mut entering = Entering { site: self.0, batch, marked };
         let mut context = self.0.context()?;

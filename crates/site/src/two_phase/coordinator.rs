@@ -3,6 +3,7 @@
 use super::{Decided, Entered, Part, PartAnswer, Peers};
 use crate::backup::{Seen, Tickets};
 use crate::error::Failure;
+use crate::failover::until_sole;
 use crate::frame::{FrameKind, TxnId};
 use crate::message::Message;
 use crate::overlay::RowWrite;
@@ -59,6 +60,9 @@ impl Site {
     ) -> Result<Reply, Failure> {
         let branches = request.branches.expect("a transaction over several sites is divided");
         self.confirmed().await?;
+        if !request.footprint.is_read_only() {
+            until_sole(self).await?;
+        }
         let mut progress = self.progress(&request, published);
         let mut coordinator_guard = self.begin();
         let (snapshot, rows) =

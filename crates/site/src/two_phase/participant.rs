@@ -12,6 +12,7 @@ use super::{Entered, Part, PartAnswer};
 use crate::backup::Seen;
 use crate::error::Failure;
 use crate::execute::{Maps, Resolved, Wait, once};
+use crate::failover::until_sole;
 use crate::frame::{FrameKind, TxnId};
 use crate::full::Full;
 use crate::held::Held;
@@ -72,6 +73,9 @@ impl Site {
         self.confirmed().await?;
         match part {
             Part::Enter { txn, footprint, at } => {
+                if !footprint.is_read_only() {
+                    until_sole(self).await?;
+                }
                 let entered = self.enter(txn, &footprint, at).await?;
                 self.confirmed().await?;
                 Ok(PartAnswer::Entered(entered))

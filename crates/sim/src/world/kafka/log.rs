@@ -2,6 +2,7 @@
 //! world's clock.
 
 use super::partition::Partition;
+use crate::plant::Plant;
 use crate::world::agenda::Clock;
 use isomer_design::SiteId;
 use isomer_log::{Counters, Log, LogError, Position};
@@ -41,13 +42,17 @@ pub(super) struct SimLog {
     pub(super) partition: Arc<Mutex<Partition>>,
     pub(super) link: Arc<Link>,
     pub(super) clock: Arc<Clock>,
-    /// A planted bug: it serves reads without owning the log.
-    pub(super) serves_always: Arc<AtomicBool>,
+    /// A planted bug of all logs.
+    pub(super) plant: Arc<Mutex<Option<Plant>>>,
 }
 
 impl SimLog {
     pub(super) fn now(&self) -> Duration {
         Duration::from_nanos(self.clock.now().0)
+    }
+
+    fn has(&self, plant: Plant) -> bool {
+        *self.plant.lock() == Some(plant)
     }
 
     /// Queries the partition, if a broker can be reached.
@@ -147,10 +152,12 @@ impl Log for SimLog {
 
     fn serving(&self) -> Result<(), LogError> {
         match self.owned.serving(self.now()) {
-            Err(LogError::Unconfirmed { .. }) if self.serves_always.load(Ordering::Relaxed) => {
-                Ok(())
-            }
+            Err(LogError::Unconfirmed { .. }) if self.has(Plant::StaleOwner) => Ok(()),
             known => known,
         }
+    }
+
+    fn is_sole(&self) -> bool {
+        self.owned.has_waited(self.now()) || self.has(Plant::EagerOwner)
     }
 }

@@ -20,9 +20,9 @@ use isomer_owned::owned::{OpenReport, Opening, Options, OwnedLog, Sent, Step};
 use isomer_site::Site;
 use parking_lot::Mutex;
 use std::future::poll_fn;
+use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// The longest interval at which a process checks whether it still owns its logs, in nanoseconds.
@@ -51,6 +51,16 @@ struct Opened {
     client: Client,
     log: Arc<SimLog>,
     checkpoints: MemoryCheckpoints,
+}
+
+impl Opened {
+    /// True if a broker answers, and has all that the site will read. A former owner that does not
+    /// know of this process may have cut the log, after a checkpoint that this folder lacks.
+    fn is_readable(&self) -> bool {
+        let first = self.checkpoints.newest().map_or(self.log.begin(), |found| found.position);
+        let read = self.log.read(first, &mut |_, _| ControlFlow::Break(()));
+        self.log.is_reachable() && read.is_ok()
+    }
 }
 
 impl Folders {
@@ -115,8 +125,8 @@ impl World {
         self.kafka.taken.get()
     }
 
-    pub(in crate::world) fn set_serves_always(&self, serves: bool) {
-        self.kafka.serves_always.store(serves, Ordering::Relaxed);
+    pub(in crate::world) fn set_plant_of_logs(&self, plant: Option<Plant>) {
+        *self.kafka.plant.lock() = plant;
     }
 
     /// Starts a process for a node that has none.
@@ -199,7 +209,7 @@ impl World {
             partition: client.partition.clone(),
             link: client.link.clone(),
             clock: self.clock.clone(),
-            serves_always: self.kafka.serves_always.clone(),
+            plant: self.kafka.plant.clone(),
         });
         self.write_out(&client, &log).await.map_err(|error| error.to_string())?;
         Ok(Opened { site, client, log, checkpoints })
@@ -293,7 +303,7 @@ impl World {
 
     /// Starts the sites of a process that has opened their logs.
     fn begin_serving(self: &Rc<World>, process: u64, opened: Vec<Opened>) {
-        if !opened.iter().all(|one| one.log.is_reachable()) {
+        if !opened.iter().all(Opened::is_readable) {
             return self.start_later(process);
         }
         for Opened { site, client, log, checkpoints } in opened {
@@ -315,7 +325,7 @@ impl World {
         }
     }
 
-    /// Ends a process whose logs no broker can read, as that of a node ends, and starts it again.
+    /// Ends a process that cannot read its logs, as that of a node ends, and starts it again.
     fn start_later(self: &Rc<World>, process: u64) {
         let node = self.kafka.processes.borrow().get(&process).map(|process| process.node);
         let Some(node) = node else { return };
