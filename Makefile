@@ -78,6 +78,7 @@ smoke: program
 	$(LAB) bench trace --seconds 1
 	$(LAB) bench compare --rows 5000 --rounds 2 --turn-ms 50
 	$(LAB) bench route --partitions 1000
+	$(LAB) bench ordered --clients 8 --rows 1000 --seconds 1
 	$(LAB) bench store --rows 20000 --partitions 20 --turn-ms 20
 	$(LAB) bench plan --smoke
 	$(LAB) bench moves --only smallbank-spike --accounts 50 --warehouses 12 --customers 10 --items 100 --switches 2 --rounds 1 --plot $(OUT)/moves.svg
@@ -130,3 +131,4 @@ bench: dist
 	$(FAST_LAB) bench smallbank --json
 	$(FAST_LAB) bench trace --json
 	$(FAST_LAB) bench moves --json
+	$(FAST_LAB) bench ordered --json

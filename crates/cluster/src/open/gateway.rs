@@ -84,9 +84,19 @@ pub struct CancelToken {
     /// True while it waits for a lock.
     waits: AtomicBool,
     waker: AtomicWaker,
+    /// The row of an ordered table that another client had written when its last commit came.
+    contended: Mutex<Option<(TableId, Key)>>,
 }
 
 impl CancelToken {
+    pub(super) fn set_contended(&self, place: Option<(TableId, Key)>) {
+        *self.contended.lock() = place;
+    }
+
+    pub(super) fn take_contended(&self) -> Option<(TableId, Key)> {
+        self.contended.lock().take()
+    }
+
     /// The reason, if the client's waits are canceled.
     pub fn over(&self) -> Option<CancelReason> {
         use CancelReason::{

@@ -35,7 +35,7 @@ use crate::transport::Transport;
 use isomer_design::{Direction, Key, KeyRange, Span, TableId, Time};
 use isomer_site::{Abort, Body, Expect, Overlay, ReadSet, Request};
 use isomer_strategy::Refused;
-use ordered::{OrderedPart, check_switches, commit_in_order, is_to_be_ordered};
+use ordered::{OrderedPart, check_switches, commit_in_order, is_to_be_ordered, lock_contended};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -180,7 +180,7 @@ impl<T: Transport> OpenTransaction<T> {
     ) -> OpenTransaction<T> {
         let mut session = Session::new(owner.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let noted = Reads::begin(gateway.router(), &mut session);
-        let ordered = OrderedPart::begin(gateway.router());
+        let ordered = OrderedPart::begin(gateway.router(), &cancel);
         OpenTransaction {
             gateway,
             owner,
@@ -772,6 +772,7 @@ impl<T: Transport> OpenTransaction<T> {
         is_fixed: bool,
     ) -> Result<(&mut Snapshot<T>, &Gateway<T>), OpenError> {
         self.gateway.check(self.owner)?;
+        lock_contended(self).await?;
         let mut snapshots = 0;
         loop {
             let snapshot = match &mut self.snapshot {

@@ -232,7 +232,7 @@ impl<T: Transport> Ordering<T> {
         known: Option<&BatchOutcome>,
     ) -> Result<Executed, LogError> {
         // The clients of an earlier run are gone, so any conflict will do.
-        let conflict = |applied: &bool| (!applied).then_some(Conflict::Changed);
+        let conflict = |applied: &bool| (!applied).then_some(Conflict::Forgotten);
         let mut verdict = known.map(|known| Verdict {
             outcome: known.clone(),
             conflicts: known.applied.iter().map(conflict).collect(),
@@ -313,19 +313,22 @@ impl<T: Transport> Ordering<T> {
         self.all(steps).await?;
         match self.is_apart {
             true => {
-                self.all(sites.iter().map(|site| (*site, BatchStep::Settle { number })).collect())
-                    .await
+                let settle = |site: &SiteId| (*site, BatchStep::Settle { number });
+                self.all(sites.iter().map(settle).collect()).await.map(drop)
             }
             false => Ok(()),
         }
     }
 
     /// Takes steps at several sites at once. Returns the first failure.
-    async fn all(&self, steps: Vec<(SiteId, BatchStep)>) -> Result<(), (SiteId, Failure)> {
+    async fn all(
+        &self,
+        steps: Vec<(SiteId, BatchStep)>,
+    ) -> Result<Vec<BatchAnswer>, (SiteId, Failure)> {
         let each = steps.into_iter().map(|(site, step)| async move {
             self.transport().batch(site, step).await.map_err(|failure| (site, failure))
         });
-        join_all(each).await.into_iter().try_for_each(|taken| taken.map(drop))
+        join_all(each).await.into_iter().collect()
     }
 
     /// True if no other site can take over from a failed one what these commits name.
@@ -360,22 +363,42 @@ impl<T: Transport> Ordering<T> {
             })
             .collect();
         let sites: SiteSet = steps.iter().map(|(site, _)| *site).collect();
-        // Batches come one after the other, and all transactions lock in the order of sites.
-        let mut at = self.transport().now();
-        let proposals = sites.iter().map(|site| (site, BatchStep::Propose { number }));
-        for (site, step) in steps.into_iter().chain(proposals) {
-            match self.transport().batch(site, step).await {
-                Ok(BatchAnswer::Entered(answers)) => list.answered(site, &answers),
-                Ok(BatchAnswer::Proposed(time)) => at = at.max(time),
-                Ok(BatchAnswer::Done | BatchAnswer::Outcomes(_)) => {}
-                Err(failure) => {
-                    self.stop_entering(&sites, is_repeated).await;
-                    return Err((site, failure));
-                }
+        let now = self.transport().now();
+        match self.enter_sites(number, steps, &mut list).await {
+            Ok(times) => {
+                let (conflicts, at) = (list.decide(), times.into_iter().fold(now, Time::max));
+                Ok(Entered { routing, sites, conflicts, at })
+            }
+            Err(refused) => {
+                self.stop_entering(&sites, is_repeated).await;
+                Err(refused)
             }
         }
-        let conflicts = list.decide();
-        Ok(Entered { routing, sites, conflicts, at })
+    }
+
+    /// Takes the steps to enter, and notes the answers. Returns the times that the sites propose.
+    async fn enter_sites(
+        &self,
+        number: u64,
+        steps: Vec<(SiteId, BatchStep)>,
+        list: &mut Checklist<'_>,
+    ) -> Result<Vec<Time>, (SiteId, Failure)> {
+        let propose = |site: &(SiteId, BatchStep)| (site.0, BatchStep::Propose { number });
+        let proposals = steps.iter().map(propose).collect();
+        // One after the other: all transactions lock in the order of sites.
+        for (site, step) in steps {
+            match self.transport().batch(site, step).await {
+                Ok(BatchAnswer::Entered(answers)) => list.answered(site, &answers),
+                Ok(_) => {}
+                Err(failure) => return Err((site, failure)),
+            }
+        }
+        let proposed = self.all(proposals).await?;
+        let time = |answer: &BatchAnswer| match answer {
+            BatchAnswer::Proposed(time) => Some(*time),
+            _ => None,
+        };
+        Ok(proposed.iter().filter_map(time).collect())
     }
 
     /// Lets sites release a batch that not all of them could enter. If it was decided, they keep

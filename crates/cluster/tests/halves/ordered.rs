@@ -6,7 +6,8 @@ use super::service::Service;
 use super::succession::{options, started};
 use super::{begin, read, total, until, write};
 use isomer_cluster::{
-    CheckedWrite, CheckedWrites, Database, Expect, Gateway, Isolation, OpenError, OpenTransaction,
+    CancelToken, CheckedWrite, CheckedWrites, Database, Expect, Gateway, Isolation, OpenError,
+    OpenTransaction,
 };
 use isomer_design::{
     Backups, Column, ColumnType, Direction, Footprint, Key, Schema, SiteId, TableId,
@@ -122,6 +123,38 @@ fn gateways_commit_in_one_order_over_all_processes() {
     b.database().set_ordered(&[table], false).expect("no transaction runs");
     assert!(transfer(&a, table, 3, 33).expect("both are there"));
     assert_eq!(sum(&b, table), (ACCOUNTS, ACCOUNTS * START));
+}
+
+#[test]
+fn those_that_repeat_a_transaction_queue_for_the_row() {
+    let (logs, folder) = (Service::new(1), tempfile::tempdir().expect("a folder"));
+    let cluster = started(folder.path(), &logs);
+    let (a, b) = (cluster.gateway.clone(), second(&cluster));
+    let table = accounts(a.database(), 0);
+    until("the other gateway knows the table", || b.database().find_table("accounts").is_some());
+    // Three clients read the row, and one of them is first.
+    let clients: Vec<Arc<CancelToken>> = (0..3).map(|_| Arc::default()).collect();
+    let add = |gateway: &Arc<Gateway>, client: &Arc<CancelToken>| {
+        let mut txn = gateway.begin(Isolation::RepeatableRead, client.clone());
+        let before = try_read(&mut txn, table, 5).expect("a read").expect("a row");
+        write(&mut txn, table, 5, before + 1).expect("no row is locked");
+        txn
+    };
+    let [first, second, third] = [(&a, 0), (&a, 1), (&b, 2)].map(|(at, n)| add(at, &clients[n]));
+    first.commit().expect("it is the first");
+    for other in [second, third] {
+        assert!(matches!(other.commit(), Err(OpenError::Changed | OpenError::ReadChanged { .. })));
+    }
+    // The others come again: one waits until the other has committed.
+    let second = add(&a, &clients[1]);
+    thread::scope(|scope| {
+        let third = scope.spawn(|| add(&b, &clients[2]).commit());
+        until("the third client waits", || b.waiting() == 1);
+        second.commit().expect("no other client was first");
+        third.join().expect("no panic").expect("it has read what the second has written");
+    });
+    assert_eq!(read(&mut begin(&b, Isolation::RepeatableRead), table, 5), Some(START + 3));
+    until("the row is free", || a.locked_rows() == 0);
 }
 
 #[test]

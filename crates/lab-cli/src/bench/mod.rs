@@ -15,6 +15,7 @@
 //! | `store` | the cost of the store over bare maps (`store.rs`) |
 //! | `kafka` | the cost of commits with the log in Kafka (`kafka.rs`) |
 //! | `nodes` | the cost of commits with the log at three nodes (`nodes.rs`) |
+//! | `ordered` | ordered tables beside row locks and two-phase commit (`ordered.rs`) |
 //! | `wire`, `tpcc` | SQL over the wire, beside a stock PostgreSQL (`wire/`) |
 //! | `cluster` | three processes on Kafka, beside one with its logs in files (`wire/cluster/`) |
 //! | `plan` | speed and quality of the planners (`plan.rs`) |
@@ -28,6 +29,7 @@ mod measure;
 mod moves;
 mod nodes;
 mod options;
+mod ordered;
 mod plan;
 mod report;
 mod reshard;
@@ -67,6 +69,7 @@ pub(crate) enum BenchCommand {
     #[cfg(feature = "kafka")]
     Kafka(kafka::KafkaArgs),
     Nodes(nodes::NodesArgs),
+    Ordered(ordered::OrderedArgs),
     Store(StoreCommand),
     Wire(wire::WireArgs),
     #[cfg(feature = "kafka")]
@@ -231,6 +234,7 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
         #[cfg(feature = "kafka")]
         BenchCommand::Kafka(args) => kafka::run(args),
         BenchCommand::Nodes(args) => nodes::run(args),
+        BenchCommand::Ordered(args) => ordered::run(args),
         BenchCommand::Store(command) => store(command),
         BenchCommand::Wire(args) => wire::wire(args),
         #[cfg(feature = "kafka")]

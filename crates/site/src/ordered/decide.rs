@@ -45,7 +45,12 @@ pub enum Sees {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Conflict {
     /// A row that it writes has another version.
-    Changed,
+    Changed {
+        /// The table.
+        table: TableId,
+        /// The key.
+        key: Key,
+    },
     /// A span that it has read has changed.
     ReadChanged {
         /// The table.
@@ -57,6 +62,8 @@ pub enum Conflict {
     NoTable(TableId),
     /// A site with rows that it names has failed, and no other site takes over.
     Lost(SiteId),
+    /// It was decided before a crash; the reason was not kept.
+    Forgotten,
 }
 
 /// The parts of one site in a batch.
@@ -221,7 +228,9 @@ impl<'b> Checklist<'b> {
         for failed in self.conditions.iter().filter(|it| it.found != Some(it.rows)) {
             conflicts[failed.commit].get_or_insert_with(|| match failed.is_read {
                 true => Conflict::ReadChanged { table: failed.table, span: failed.span.clone() },
-                false => Conflict::Changed,
+                false => {
+                    Conflict::Changed { table: failed.table, key: failed.span.start().clone() }
+                }
             });
         }
         let mut written: BTreeMap<TableId, BTreeSet<&Key>> = BTreeMap::new();
@@ -278,8 +287,9 @@ fn overtaken(
     for (table, rows) in &commit.writes {
         let Some(written) = written.get(table) else { continue };
         let is_checked = |expect| matches!(expect, Expect::Version(_));
-        if rows.iter().any(|(key, write)| is_checked(write.expect) && written.contains(key)) {
-            return Some(Conflict::Changed);
+        let mut checked = rows.iter().filter(|(_, write)| is_checked(write.expect));
+        if let Some((key, _)) = checked.find(|(key, _)| written.contains(key)) {
+            return Some(Conflict::Changed { table: *table, key: key.clone() });
         }
     }
     for (table, span, _) in commit.reads.iter().flat_map(|reads| reads.iter()) {

@@ -9,16 +9,20 @@
 //! transaction on them is serializable. A transaction without writes that has read at one time is
 //! serializable without that; one that has read at several times is ordered as well.
 //!
+//! **Hot rows.** Of the writers of one row, one is applied in each batch. A client whose commit has met
+//! another writer of a row therefore locks that row when its next transaction begins, before it takes
+//! a snapshot. So those that repeat their transactions queue for the row, and do not meet again.
+//!
 //! A table that the transaction has created itself has no order yet, because no other transaction
 //! can see it. So a definition and the first rows of its table are one ordinary commit.
 
-use super::{OpenError, OpenTransaction};
+use super::{CancelToken, LockMode, OpenError, OpenTransaction};
 use crate::conductor::link_of;
 use crate::error::Error;
 use crate::ordered::{Applied, COMMIT_BYTES_MAX, NotOrdered};
 use crate::router::{Ran, Router, unless};
 use crate::transport::Transport;
-use isomer_design::{KeyRange, Span, TableId, Time};
+use isomer_design::{Key, KeyRange, Span, TableId, Time};
 use isomer_site::{Committed, Conflict, Failure, OrderedCommit, ReadSet};
 use isomer_strategy::Place;
 use std::collections::BTreeSet;
@@ -33,13 +37,16 @@ pub(super) struct OrderedPart {
     own: BTreeSet<TableId>,
     /// The number of switches of tables when it began.
     switches: u64,
+    /// A row that another transaction had written when the client's last commit came: to be locked
+    /// before the first snapshot.
+    contended: Option<(TableId, Key)>,
 }
 
 impl OrderedPart {
     /// Of a transaction that begins.
-    pub(super) fn begin<T: Transport>(router: &Router<T>) -> OrderedPart {
-        let switches = router.ordered().switches();
-        OrderedPart { switches, ..OrderedPart::default() }
+    pub(super) fn begin<T: Transport>(router: &Router<T>, cancel: &CancelToken) -> OrderedPart {
+        let (switches, contended) = (router.ordered().switches(), cancel.take_contended());
+        OrderedPart { switches, contended, ..OrderedPart::default() }
     }
 
     /// True if the transaction's work on the table is ordered.
@@ -67,6 +74,19 @@ impl OrderedPart {
     pub(super) fn reads(&self) -> &[ReadSet] {
         &self.reads
     }
+}
+
+/// Locks the row that the client's last commit has met another writer of. To be called before a
+/// snapshot is taken.
+pub(super) async fn lock_contended<T: Transport>(
+    txn: &mut OpenTransaction<T>,
+) -> Result<(), OpenError> {
+    let Some(place) = txn.ordered.contended.take() else { return Ok(()) };
+    let mode = LockMode::Exclusive;
+    if txn.gateway.lock(txn.owner, place.clone(), mode, true, &txn.cancel).await? {
+        txn.locked.push(place);
+    }
+    Ok(())
 }
 
 /// Notes that no other transaction can see a table before this one commits.
@@ -129,6 +149,9 @@ pub(super) async fn commit_in_order<T: Transport>(
         Some(link) => link.order(router.conductor(), commit).await?,
         None => router.conductor().order.submit(commit).await,
     };
+    if let Err(NotOrdered::Conflict(conflict)) = &submitted {
+        txn.cancel.set_contended(contended(conflict));
+    }
     let Applied { time, site } = submitted.map_err(refused)?;
     txn.session.has_seen(time);
     let place = Place::At(site);
@@ -140,10 +163,19 @@ pub(super) async fn commit_in_order<T: Transport>(
     Ok(has_written.then_some(Ran { place, committed, changes: 0, is_found: false }))
 }
 
+/// The row that another transaction had written.
+fn contended(conflict: &Conflict) -> Option<(TableId, Key)> {
+    match conflict {
+        Conflict::Changed { table, key }
+        | Conflict::ReadChanged { table, span: Span::Key(key) } => Some((*table, key.clone())),
+        _ => None,
+    }
+}
+
 /// Why a commit was not applied, as an error of its transaction.
 fn refused(why: NotOrdered) -> OpenError {
     match why {
-        NotOrdered::Conflict(Conflict::Changed) => OpenError::Changed,
+        NotOrdered::Conflict(Conflict::Changed { .. } | Conflict::Forgotten) => OpenError::Changed,
         NotOrdered::Conflict(Conflict::ReadChanged { table, span }) => {
             OpenError::ReadChanged { table, span }
         }
