@@ -48,16 +48,16 @@ struct Known {
     /// The lease of this process ends at this time.
     until: Time,
     /// This process has the conductor, and needs no lease.
-    leads: bool,
+    conducts: bool,
     /// This process has, or had, a seat or the conductor.
     is_told: bool,
 }
 
 impl Admission {
     /// This process has the conductor from now on, in a term in which no seat has ended.
-    pub fn lead(&self, term: u64) {
+    pub fn conduct(&self, term: u64) {
         let (ended, until) = (BTreeSet::new(), Time::ZERO);
-        *self.0.write() = Known { term, ended, until, leads: true, is_told: true };
+        *self.0.write() = Known { term, ended, until, conducts: true, is_told: true };
     }
 
     /// The conductor's term.
@@ -69,9 +69,9 @@ impl Admission {
     pub fn join(&self, seat: u64, ended: impl IntoIterator<Item = u64>, until: Time) {
         let mut known = self.0.write();
         // The answer of a conductor in whose place this process is now comes too late.
-        if !known.leads {
+        if !known.conducts {
             let (term, ended) = (seat >> SEAT_BITS, ended.into_iter().collect());
-            *known = Known { term, ended, until, leads: false, is_told: true };
+            *known = Known { term, ended, until, conducts: false, is_told: true };
         }
     }
 
@@ -98,7 +98,7 @@ impl Admission {
             Ok(())
         } else if term < known.term || known.ended.contains(&seat) {
             Err(Failure::SeatEnded(site))
-        } else if term > known.term || !known.leads && now >= known.until {
+        } else if term > known.term || !known.conducts && now >= known.until {
             Err(Failure::Unseated(site))
         } else {
             Ok(())
@@ -132,7 +132,7 @@ mod tests {
         assert!(check(2, 7, 10).is_ok());
         admission.end(seat(2, 7));
         assert!(matches!(check(2, 7, 10), Err(Failure::SeatEnded(_))));
-        admission.lead(3);
+        admission.conduct(3);
         admission.join(seat(2, 11), [], Time(10));
         assert!(check(3, 7, 10).is_ok() && check(2, 9, 10).is_err());
     }

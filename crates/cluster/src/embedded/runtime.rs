@@ -173,7 +173,7 @@ impl Runtime {
 
     /// Tells the wire that this process has the conductor, in this term of the catalog.
     pub(crate) fn conduct(&self, term: u64) {
-        self.admission.lead(term);
+        self.admission.conduct(term);
         if let Some(wire) = &self.wire {
             wire.conduct(term);
         }
