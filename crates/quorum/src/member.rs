@@ -24,6 +24,7 @@ use crate::group::{Group, GroupState, Outcome, record};
 use crate::journal::{Found, Frame, recover};
 use crate::roster::{Membership, Said, Standing};
 use isomer_log::{Log, LogError, Position};
+use isomer_owned::ORDER;
 use protobuf::Message as _;
 use raft::eraftpb::Message;
 use serde::{Deserialize, Serialize};

@@ -24,7 +24,6 @@ use isomer_design::{Column, ColumnType, Footprint, Key, Schema, SiteId, TableId}
 use isomer_strategy::TwoPhase;
 use isomer_workload::random;
 use rand::RngExt;
-use rand_xoshiro::Xoshiro256PlusPlus;
 use serde_json::{Map, json};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -191,7 +190,7 @@ impl Subject {
     }
 
     /// The keys of a transaction, in order.
-    fn keys(&self, chance: &mut Xoshiro256PlusPlus, share: u32) -> Vec<i64> {
+    fn keys(&self, chance: &mut impl RngExt, share: u32) -> Vec<i64> {
         let first = chance.random_range(0..SITES);
         let second = match chance.random_range(0..100) < share {
             true => (first + chance.random_range(1..SITES)) % SITES,
