@@ -564,7 +564,10 @@ impl Link {
             let left = until.saturating_sub(transport.now().0);
             self.seated_within(|| transport.now(), left).await;
             let answer = match self.ended() {
-                Some(_) => Ok(Answer::Ordered(conductor.order.outcome_of(id).await)),
+                Some(_) => {
+                    conductor.order.running().await;
+                    return Ok(conductor.order.outcome_of(id).await);
+                }
                 None => self.ask(transport, &Ask::OutcomeOf { seat: self.seat(), id }).await,
             };
             match answer {
@@ -573,10 +576,10 @@ impl Link {
                 Ok(_) | Err(_) => {}
             }
             // Until the next news, or the next attempt to get some.
-            let has = self.has.load(Ordering::SeqCst);
-            let asked = transport.now();
+            let (has, asked) = (self.has.load(Ordering::SeqCst), transport.now());
             self.news(|| {
-                self.has.load(Ordering::SeqCst) != has || transport.now().0 > asked.0 + PAUSE_NS
+                let is_news = self.has.load(Ordering::SeqCst) != has || self.ended().is_some();
+                is_news || transport.now().0 > asked.0 + PAUSE_NS
             })
             .await;
         }

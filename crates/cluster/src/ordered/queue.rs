@@ -23,7 +23,7 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::Poll;
+use std::task::{Poll, Waker};
 
 /// The largest commit, in bytes of keys and rows.
 pub(crate) const COMMIT_BYTES_MAX: usize = 64 << 20;
@@ -128,6 +128,8 @@ struct State {
     ordered: VecDeque<Ordered>,
     /// True once there is an engine.
     is_running: bool,
+    /// Those that wait for an engine.
+    until_running: Vec<Waker>,
     /// The batch that the executor is installing.
     decided: Option<Decided>,
     /// The last batch that was found in the order.
@@ -171,7 +173,22 @@ pub struct OrderCounters {
 impl OrderQueue {
     /// There is an engine from now on.
     pub(crate) fn begin(&self) {
-        self.state.lock().is_running = true;
+        let mut state = self.state.lock();
+        state.is_running = true;
+        state.until_running.drain(..).for_each(Waker::wake);
+    }
+
+    /// Ready once there is an engine.
+    pub(crate) async fn running(&self) {
+        poll_fn(|cx| {
+            let mut state = self.state.lock();
+            if state.is_running {
+                return Poll::Ready(());
+            }
+            state.until_running.push(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
     }
 
     /// True if there is an engine.
