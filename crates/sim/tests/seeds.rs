@@ -101,6 +101,9 @@ fn seeds_that_failed_once_keep_every_promise() {
         // A vote was kept by the site alone that had taken a mastership over. It restarted, and did
         // not know that it had lost the vote.
         (30_301, SimOptions { failover: true, serializable: true, ..usual }),
+        // A site reported that it had released a mastership, and lost the release in a crash.
+        (750_279, SimOptions { failover: true, serializable: true, ..usual }),
+        (756_507, SimOptions { failover: true, serializable: true, ..usual }),
         // The former owner of a log served an old version of a row, and a commit looked
         // lost.
         (6_100_959, SimOptions { backups: true, cluster: true, ..usual }),

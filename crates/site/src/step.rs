@@ -116,7 +116,12 @@ impl Site {
             Step::Turn(table, start, version, to) => self.turn(table, &start, version, to).await?,
             Step::Discard(table, range) => self.discard(table, &range).await?,
             Step::Forget(table) => self.forget(table).await?,
-            Step::Describe => return Ok(Answer::Holdings(self.holdings())),
+            Step::Describe => {
+                let holdings = self.holdings();
+                // The conductor enters the answer in the design, so a crash must not undo it.
+                self.lasting(self.log.end()).await?;
+                return Ok(Answer::Holdings(holdings));
+            }
             Step::Finish => self.finish().await?,
             Step::Dismiss(site) => self.dismiss(site),
             Step::Backups(table, backups) => self.set_backups(table, backups).await?,
