@@ -310,18 +310,15 @@ impl<T: Transport> Desk<T> {
                 Some(listener) => Answer::Told(listener.answer(&question)),
                 None => Answer::NoSeat,
             },
-            Ask::Inquire { seat, .. } if !self.seats.lock().taken.contains_key(&seat) => {
-                Answer::NoSeat
-            }
+            Ask::Inquire { seat, .. } if !self.is_taken(seat) => Answer::NoSeat,
             Ask::Inquire { seat, question } => Answer::Replies(self.inquire(seat, &question).await),
-            Ask::Order { seat, commit } => match self.seats.lock().taken.contains_key(&seat) {
-                true => Answer::Ordered(self.conductor().order.submit(commit).await),
-                false => Answer::NoSeat,
-            },
-            Ask::OutcomeOf { seat, id } => match self.seats.lock().taken.contains_key(&seat) {
-                true => Answer::Ordered(self.conductor().order.outcome_of(id).await),
-                false => Answer::NoSeat,
-            },
+            Ask::Order { seat, commit } if self.is_taken(seat) => {
+                Answer::Ordered(self.conductor().order.submit(commit).await)
+            }
+            Ask::OutcomeOf { seat, id } if self.is_taken(seat) => {
+                Answer::Ordered(self.conductor().order.outcome_of(id).await)
+            }
+            Ask::Order { .. } | Ask::OutcomeOf { .. } => Answer::NoSeat,
         }
     }
 
@@ -357,6 +354,10 @@ impl<T: Transport> Desk<T> {
         })
         .await;
         own.into_iter().chain(asking.close()).collect()
+    }
+
+    fn is_taken(&self, seat: Seat) -> bool {
+        self.seats.lock().taken.contains_key(&seat)
     }
 
     fn done(&self, number: u64) -> Answer {

@@ -22,22 +22,28 @@ const KEPT: usize = 100_000;
 
 /// The answer to a commit, once there is one.
 #[derive(Default)]
-pub(crate) struct Outcome(Mutex<(Option<Result<Applied, NotOrdered>>, Vec<Waker>)>);
+pub(crate) struct Outcome(Mutex<Answer>);
+
+#[derive(Default)]
+struct Answer {
+    is: Option<Result<Applied, NotOrdered>>,
+    waiting: Vec<Waker>,
+}
 
 impl Outcome {
     pub(crate) fn answer(&self, answer: Result<Applied, NotOrdered>) {
         let mut state = self.0.lock();
-        state.0.get_or_insert(answer);
-        state.1.drain(..).for_each(Waker::wake);
+        state.is.get_or_insert(answer);
+        state.waiting.drain(..).for_each(Waker::wake);
     }
 
     pub(super) async fn wait(&self) -> Result<Applied, NotOrdered> {
         poll_fn(|cx| {
             let mut state = self.0.lock();
-            match &state.0 {
+            match &state.is {
                 Some(answer) => Poll::Ready(answer.clone()),
                 None => {
-                    state.1.push(cx.waker().clone());
+                    state.waiting.push(cx.waker().clone());
                     Poll::Pending
                 }
             }

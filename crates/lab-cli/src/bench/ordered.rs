@@ -104,7 +104,7 @@ struct Subject {
 }
 
 fn measure(args: &OrderedArgs, folder: &Path) -> Result<Figures, Failure> {
-    let options = Options::in_folder(folder.to_owned(), SITES.into()).strategy(TwoPhase);
+    let options = Options::in_folder(folder.to_owned(), SITES).strategy(TwoPhase);
     let db = Database::open(options.durability(Durability::Commit))?;
     let subject = Subject { gateway: Gateway::new(db), rows: args.rows.into() };
     let [locks, ordered] = [subject.table("locks")?, subject.table("ordered")?];
@@ -196,7 +196,7 @@ impl Subject {
             true => (first + chance.random_range(1..SITES)) % SITES,
             false => first,
         };
-        let site = |at: usize| i64::from(if at % 2 == 0 { first } else { second });
+        let site = |at: usize| i64::from(if at.is_multiple_of(2) { first } else { second });
         let mut key = |at: usize| site(at) * self.rows + chance.random_range(0..self.rows);
         let mut keys: Vec<i64> = (0..ROWS).map(&mut key).collect();
         keys.sort_unstable();
