@@ -111,7 +111,7 @@ fn gateways_commit_in_one_order_over_all_processes() {
         let rounds = AtomicU64::new(0);
         until("transfers of both are done", || {
             let round = rounds.fetch_add(1, Ordering::SeqCst);
-            let at = if round % 2 == 0 { &a } else { &b };
+            let at = if round.is_multiple_of(2) { &a } else { &b };
             assert_eq!(sum(at, table), (ACCOUNTS, ACCOUNTS * START), "round {round}");
             done.load(Ordering::SeqCst) > 200
         });
