@@ -283,6 +283,7 @@ fn open_sites(disks: &Disks, clock: &Arc<Clock>) -> Sites {
 }
 
 /// Opens the engine.
+#[allow(clippy::arc_with_non_send_sync, reason = "all runs on one thread")]
 fn open(disks: &Disks, sites: &Sites, clock: &Arc<Clock>, (plant, is_apart): (Plant, bool)) -> Run {
     let world = World { sites: sites.clone(), clock: clock.clone(), plant };
     let conductor = Conductor::new(world, design(), IDS, Box::new(Static), Box::new(()));

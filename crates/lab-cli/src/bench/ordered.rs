@@ -91,7 +91,7 @@ struct AtShare {
     in_batch: f64,
 }
 
-struct Figures {
+struct SideBySide {
     shares: Vec<AtShare>,
     /// The median latency of one client alone, at one site and at two, in nanoseconds.
     alone: [[u64; 2]; 2],
@@ -103,7 +103,7 @@ struct Subject {
     rows: i64,
 }
 
-fn measure(args: &OrderedArgs, folder: &Path) -> Result<Figures, Failure> {
+fn measure(args: &OrderedArgs, folder: &Path) -> Result<SideBySide, Failure> {
     let options = Options::in_folder(folder.to_owned(), SITES).strategy(TwoPhase);
     let db = Database::open(options.durability(Durability::Commit))?;
     let subject = Subject { gateway: Gateway::new(db), rows: args.rows.into() };
@@ -137,7 +137,7 @@ fn measure(args: &OrderedArgs, folder: &Path) -> Result<Figures, Failure> {
             in_batch: commits / batches,
         });
     }
-    Ok(Figures { shares, alone })
+    Ok(SideBySide { shares, alone })
 }
 
 #[derive(Default)]
@@ -288,7 +288,7 @@ impl Subject {
     }
 }
 
-impl Figures {
+impl SideBySide {
     fn to_json(&self, args: &OrderedArgs) -> serde_json::Value {
         let mut all = Map::new();
         all.insert("bench".to_owned(), json!("ordered"));
