@@ -14,8 +14,8 @@ use isomer_site::{BatchStep, Failure};
 /// open.
 ///
 /// # Errors
-/// [`Error::Invalid`] if there is no such table. [`Error::Open`] if there can be no order. A part of
-/// the tables may have changed then; this can be repeated.
+/// [`Error::Invalid`] if there is no such table. [`Error::Open`] if there can be no order. A part
+/// of the tables may have changed then; this can be repeated.
 pub(crate) async fn set_ordered<T: Transport>(
     conductor: &Conductor<T>,
     tables: &[TableId],

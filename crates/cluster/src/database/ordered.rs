@@ -94,9 +94,9 @@ fn bad_order(error: crate::ordered::BadOrder) -> Error {
 }
 
 impl Opened {
-    /// Executes what the sites lack, and starts the threads. In one process all of that is done on
-    /// return. In a cluster it may wait for other processes, while their sites hold what is not
-    /// complete.
+    /// Executes what the sites lack, and starts the threads. In one process the sites lack nothing
+    /// on return. In a cluster the executor may wait for other processes, while their sites hold
+    /// what is not complete.
     fn run(self, threads: &OrderThreads) -> Result<(), Error> {
         let Opened { engine, found } = self;
         let (orderer, executor) = (engine.clone(), engine);

@@ -540,8 +540,8 @@ impl Link {
         self.ordered(transport, &Ask::Define { seat: self.seat(), definition }).await
     }
 
-    /// Has the conductor put a commit into the order. If no answer comes, asks the conductor, or the
-    /// next one, what became of it.
+    /// Has the conductor put a commit into the order. If no answer comes, asks the conductor, or
+    /// the next one, for the outcome.
     ///
     /// # Errors
     /// [`Error::NoSeat`]: it is not in the order. [`Failure::Stopped`]: it may be.

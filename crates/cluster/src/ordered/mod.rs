@@ -35,7 +35,7 @@
 //! | [`queue`] | commits that wait, for the order and for their outcome |
 //! | [`order`] | the order as a log: batches and their places |
 //! | [`engine`] | the orderer and the executor |
-//! | [`recent`] | what became of commits whose answers were lost |
+//! | [`recent`] | the outcomes of commits whose answers were lost |
 //! | [`recover`] | what a crash has cut off |
 //! | [`tables`] | which tables are ordered |
 //!

@@ -6,7 +6,7 @@
 //!
 //! The queue is the only state that clients and takeovers share with the engine.
 //!
-//! **Takeovers.** A batch that was decided may be at some of its sites only. If the others take over
+//! **Takeovers.** A batch that was decided may be at some of its sites only. If others take over
 //! from a site, they complete its history with its part of that batch ([`Decided`]), as they do
 //! with the transactions that it had prepared. A batch that was not decided is entered again at the
 //! new masters; a takeover that has begun is counted for that ([`OrderQueue::takeovers`]).
@@ -135,7 +135,7 @@ struct State {
     /// The last batch that was found in the order.
     found: Option<OrderedBatch>,
     takeovers: u64,
-    /// What became of the commits of gateways elsewhere.
+    /// The outcomes of commits of gateways elsewhere.
     recent: Recent,
     /// Outcomes in the logs of sites whose processes are down.
     of_lost: Vec<BatchOutcome>,

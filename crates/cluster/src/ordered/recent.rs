@@ -1,4 +1,4 @@
-//! What became of the commits of gateways elsewhere.
+//! The outcomes of commits of gateways elsewhere.
 //!
 //! A gateway that gets no answer does not know whether its commit was applied. It asks again by the
 //! commit's name: this conductor, or the next one, which has read the order.
@@ -61,7 +61,7 @@ pub(super) struct Recent {
 }
 
 impl Recent {
-    /// The outcome of a new commit; `None` if a gateway was told that it never comes.
+    /// The outcome of a new commit; `None` if a gateway knows that it never comes.
     pub(super) fn begin(&mut self, id: CommitId) -> Option<Arc<Outcome>> {
         if id.gateway == 0 {
             return Some(Arc::default());

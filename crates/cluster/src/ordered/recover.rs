@@ -10,10 +10,10 @@
 //! last batch.
 //!
 //! **In a cluster** the sites go on while the process with the order fails, and another process
-//! opens the order. The sites have ended all but the last batch ([`super::engine`]). Those that have
-//! entered it hold their partitions until the new engine enters again. A batch without an outcome is
-//! decided only once each site was asked for its outcomes, or others have taken over from the site
-//! and its log was read.
+//! opens the order. The sites have ended all but the last batch ([`super::engine`]). Those that
+//! have entered it hold their partitions until the new engine enters again. A batch without an
+//! outcome is decided only once each site was asked for its outcomes, or others have taken over
+//! from the site and its log was read.
 
 use super::engine::Ordering;
 use super::order::BadOrder;
@@ -140,7 +140,7 @@ impl<T: Transport> Ordering<T> {
     }
 }
 
-/// What sites may lack of a batch with this outcome.
+/// The part of a batch with this outcome that sites may lack.
 pub(super) fn decided(batch: &OrderedBatch, outcome: BatchOutcome) -> Decided {
     let commits: Vec<&OrderedCommit> = batch.commits.iter().collect();
     Decided { writes: applied_writes(&commits, &outcome.applied), outcomes: vec![outcome] }

@@ -204,7 +204,7 @@ impl Subject {
         keys
     }
 
-    /// Reads and writes rows in one transaction. `Ok(false)`: it conflicts with another one.
+    /// Reads and writes rows in one transaction. `Ok(false)`: a conflict with another transaction.
     fn transact(&self, table: TableId, keys: &[i64]) -> Result<bool, OpenError> {
         let cancel = Arc::new(CancelToken::default());
         let mut txn = self.gateway.begin(Isolation::ReadCommitted, cancel);
