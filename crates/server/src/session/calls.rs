@@ -60,7 +60,8 @@ impl Unseen {
             }
             rest = next;
         }
-        out.sent();
+        // The statement may still be repeated from its beginning.
+        out.back_to(0);
     }
 }
 
