@@ -150,3 +150,14 @@ REVOKE ALL ON event_log FROM postgres;
 SET SESSION AUTHORIZATION writer;
 GRANT INSERT ON account TO reader;
 RESET SESSION AUTHORIZATION;
+
+-- Procedures.
+CREATE PROCEDURE extend(visit integer, by integer DEFAULT 5, why text DEFAULT 'it''s long') LANGUAGE sql AS $$
+    UPDATE "help desk".visit SET minutes = minutes + by WHERE id = extend.visit;
+    SELECT '$procedure$', why
+$$;
+CREATE PROCEDURE "help desk".extend(integer[], timestamp with time zone, numeric(8, 2)) LANGUAGE sql AS 'SELECT $1[1], $3';
+COMMENT ON PROCEDURE extend IS 'makes a visit longer';
+ALTER PROCEDURE "help desk".extend OWNER TO writer;
+REVOKE ALL ON PROCEDURE extend FROM PUBLIC;
+GRANT EXECUTE ON PROCEDURE extend(integer, integer, text) TO reader;

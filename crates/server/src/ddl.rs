@@ -71,6 +71,7 @@ impl<'a> Definer<'a> {
         self.backend.charge_definition()?;
         match definition {
             Definition::Domain(statement) => self.define_domain(statement)?,
+            Definition::Procedure(statement) => crate::procedures::define(self, statement)?,
             Definition::Sequence(statement) => self.define_sequence(statement)?,
             Definition::Sql(statement) => self.define_table(statement)?,
             Definition::Table(statement, likes) => match &**statement {
@@ -465,6 +466,7 @@ fn tag(definition: &Definition) -> Result<&'static str, SqlError> {
         }
         Definition::Reshard(_) => return Ok("ALTER TABLE"),
         Definition::Domain(statement) => return Ok(crate::domains::tag(statement)),
+        Definition::Procedure(statement) => return Ok(crate::procedures::tag(statement)),
         Definition::Rights(statement) => {
             return Ok(match &**statement {
                 RightsStatement::Rights(grant) if grant.grants => "GRANT",
@@ -515,7 +517,9 @@ pub(crate) fn concerned(definition: &Definition, catalog: &Catalog) -> BTreeSet<
     let named = |name: &ObjectName, of_index| of(&Named::of(name).ok()?, of_index);
     let statement = match definition {
         Definition::Sql(statement) => &**statement,
-        Definition::Table(..) | Definition::Rights(_) => return BTreeSet::new(),
+        Definition::Table(..) | Definition::Rights(_) | Definition::Procedure(_) => {
+            return BTreeSet::new();
+        }
         Definition::Alter(alter) => {
             if let AlterChange::SetSchema("ALTER TYPE", _) = alter.change {
                 let name = std::slice::from_ref(&alter.name);

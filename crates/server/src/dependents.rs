@@ -6,7 +6,7 @@
 
 use crate::alter::in_one_order;
 use crate::ddl::Definer;
-use isomer_sql::catalog::{Catalog, Table, TableColumn, is_of};
+use isomer_sql::catalog::{Catalog, Table, TableColumn, is_of, procedures};
 use isomer_sql::domains::Domain;
 use isomer_sql::enums::EnumType;
 use isomer_sql::foreign::ForeignKey;
@@ -28,12 +28,15 @@ enum What {
     /// A generated column, or a column of a type.
     Column(Arc<Table>, String),
     Domain(Arc<Domain>),
+    /// A procedure with an argument of a type, and its name in words.
+    Procedure(u32, String),
 }
 
 impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             What::Key(table, key) => write!(f, "constraint {} on table {}", key.name, table.name),
+            What::Procedure(_, said) => f.write_str(said),
             What::View(view) => write!(f, "view {}", view.name),
             What::Domain(domain) => write!(f, "type {}", domain.name.said()),
             What::Column(table, name) => write!(f, "column {name} of table {}", table.name),
@@ -60,7 +63,13 @@ impl Dependent {
     pub(crate) fn of_type(catalog: &Catalog, labels: &EnumType, on: &str) -> Vec<Dependent> {
         let is_its = |column: &TableColumn| column.domain.is_none() && is_of(column.ty, labels);
         let is_over = |domain: &Domain| domain.over.is_none() && is_of(domain.ty, labels);
-        Dependent::of_made(catalog, (labels.of.oid, on), is_its, is_over)
+        let mut found = Dependent::of_made(catalog, (labels.of.oid, on), is_its, is_over);
+        let procedures = procedures::with_enum(catalog, labels);
+        found.extend(procedures.map(|one| {
+            let what = What::Procedure(one.oid, one.described(catalog));
+            Dependent { what, on: on.to_owned() }
+        }));
+        found
     }
 
     /// The same for a domain.
@@ -152,6 +161,9 @@ impl Definer<'_> {
             match &one.what {
                 // After all columns of the domains.
                 What::Domain(domain) => domains.push(domain),
+                What::Procedure(oid, _) => {
+                    self.change(|catalog| drop(catalog.procedures.remove(oid)));
+                }
                 What::View(view) => {
                     self.change(|catalog| drop(catalog.views.remove(&view.full_name())));
                 }

@@ -35,7 +35,7 @@ use crate::temporary::Temporaries;
 use isomer_cluster::{Expect, LockMode, OpenTransaction, Ran};
 use isomer_design::{Schema, SharedMap, TableId};
 use isomer_sql::SqlError;
-use isomer_sql::catalog::{Catalog, MadeType, Namespace, Table};
+use isomer_sql::catalog::{Catalog, MadeType, Namespace, Procedure, Table};
 use isomer_sql::comment::Topic;
 use isomer_sql::rights::{Membership, Object, Owned};
 use isomer_sql::sequence::Sequence;
@@ -223,6 +223,8 @@ pub(crate) struct Difference {
     pub(crate) schemas: Vec<(Arc<Namespace>, bool)>,
     /// User-defined types that were added, changed or dropped; true if the entry is the new state.
     pub(crate) types: Vec<(MadeType, bool)>,
+    /// Procedures that were added, changed or dropped, by oid; `None` if dropped.
+    pub(crate) procedures: Vec<(u32, Option<Arc<Procedure>>)>,
     /// Changed comments; `None` if dropped.
     pub(crate) comments: Vec<(Topic, Option<Arc<str>>)>,
     /// Statistics that were gathered or dropped, by the table's OID.
@@ -237,6 +239,7 @@ impl Difference {
     pub(crate) fn of(old: &Catalog, new: &Catalog) -> Difference {
         let comments = changed(&old.comments, &new.comments);
         let statistics = changed(&old.statistics, &new.statistics);
+        let procedures = changed(&old.procedures, &new.procedures);
         let schemas = |of: &Catalog, other: &Catalog| -> Vec<Arc<Namespace>> {
             let differs =
                 |schema: &&Arc<Namespace>| other.schemas.get(&schema.name) != Some(schema);
@@ -274,6 +277,7 @@ impl Difference {
             new_views,
             schemas,
             types,
+            procedures,
             comments,
             statistics,
             ownership,
@@ -298,6 +302,7 @@ impl Difference {
             && views
             && types
             && rights
+            && self.procedures.is_empty()
             && self.comments.is_empty()
             && self.statistics.is_empty()
     }

@@ -10,7 +10,7 @@ use crate::alter::folded;
 use crate::ddl::Definer;
 use crate::rights::schema_of;
 use isomer_sql::catalog::{Catalog, MadeType, Named, Relation, SYSTEM};
-use isomer_sql::parse::{Grant, RightsStatement, RoleName, Target};
+use isomer_sql::parse::{Grant, RightsStatement, RoleName, Signature, Target};
 use isomer_sql::rights::check::{denied, described, object_of};
 use isomer_sql::rights::{Acl, Identity, Item, Kind, Object, Owned, Ownership, PUBLIC, Rights};
 use isomer_sql::{SqlError, code};
@@ -102,6 +102,13 @@ impl Definer<'_> {
                 }
                 Ok(all_in(&catalog, schemas, *sequences))
             }
+            Target::Procedures(all) => {
+                let procedure = |of: &Signature| {
+                    let found = crate::procedures::found(&catalog, of)?;
+                    Ok((Object::Procedure(found.oid), Kind::Procedure))
+                };
+                all.iter().map(procedure).collect()
+            }
             Target::Schemas(names) => {
                 let schema = |name: &String| match catalog.schemas.get(name) {
                     Some(schema) => Ok((Object::Schema(schema.oid), Kind::Schema)),
@@ -149,6 +156,7 @@ impl Definer<'_> {
                     Kind::Sequence => "sequence",
                     Kind::Schema => "schema",
                     Kind::Type => "type",
+                    Kind::Procedure => "procedure",
                 };
                 let message = format!("invalid privilege type {upper} for {what}");
                 return Err(SqlError::new(code::INVALID_GRANT, message));
@@ -341,6 +349,7 @@ fn from_before(catalog: &Catalog, object: Object, who: &Identity) -> Owned {
     let kind = match object {
         Object::Schema(_) => Kind::Schema,
         Object::Type(_) => Kind::Type,
+        Object::Procedure(_) => Kind::Procedure,
         Object::Relation(oid) if catalog.sequences.values().any(|one| one.oid == oid) => {
             Kind::Sequence
         }

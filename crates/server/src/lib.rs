@@ -30,6 +30,7 @@
 //! | `sequences` | definitions of sequences and identity columns |
 //! | `numbers` | advisory locks at session level |
 //! | `foreign`, `deferred` | definitions of foreign keys; deferred checks |
+//! | `procedures` | definitions of procedures |
 //! | `views`, `dependents` | definitions of views; dependents of dropped objects |
 //! | `snapshots` | snapshots that transactions share |
 //! | `design`, `autopilot`, `pilot`, `reconfigure` | the design in SQL, and its strategy |
@@ -46,7 +47,10 @@
 //!
 //! | statement | stands for |
 //! | --- | --- |
-//! | `CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'select 1'` | functions, procedures, DO |
+//! | `CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'select 1'` | functions, DO |
+//! | `CREATE PROCEDURE p(OUT a int) LANGUAGE sql AS 'select 1'` | results of procedures |
+//! | `CREATE PROCEDURE p() LANGUAGE plpgsql AS 'begin end'` | languages other than SQL |
+//! | `CREATE PROCEDURE p() LANGUAGE sql AS 'commit'` | definitions and transaction control in procedures |
 //! | `CREATE TRIGGER tr BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION f()` | triggers, rules |
 //! | `CREATE EXTENSION hstore` | extensions |
 //! | `CREATE MATERIALIZED VIEW mv AS SELECT 1` | materialized views |
@@ -109,6 +113,7 @@ mod numbers;
 mod options;
 mod passage;
 mod pilot;
+mod procedures;
 mod process;
 mod proposals;
 mod reconfigure;

@@ -67,6 +67,7 @@ pub(crate) fn check_definition(
         },
         Definition::Sequence(statement) => asked.sequence(statement),
         Definition::Domain(statement) => asked.domain(statement),
+        Definition::Procedure(statement) => crate::procedures::check(statement, catalog, who),
         Definition::Reshard(reshard) => check_design(&reshard.table, catalog, who),
         // Grant options decide these.
         Definition::Rights(_) => Ok(()),

@@ -7,7 +7,9 @@
 use crate::ddl::Definer;
 use crate::rights::check_makes_schemas;
 use crate::sequences::call_sequence;
-use isomer_sql::catalog::{Catalog, Name, Namespace, Relation, SYSTEM, TEMPORARY, Table};
+use isomer_sql::catalog::{
+    Catalog, Name, Namespace, Procedure, Relation, SYSTEM, TEMPORARY, Table,
+};
 use isomer_sql::define::plain_name;
 use isomer_sql::domains::Domain;
 use isomer_sql::enums::{Definition, EnumType};
@@ -126,7 +128,10 @@ impl Definer<'_> {
         self.notices.truncate(told);
         self.notices.extend(elsewhere);
         self.tell_cascade(all);
-        self.change(|catalog| drop(catalog.schemas.remove(name)));
+        self.change(|catalog| {
+            crate::procedures::drop_inside(catalog, name);
+            catalog.schemas.remove(name);
+        });
         Ok(())
     }
 
@@ -231,6 +236,7 @@ struct Inside {
     sequences: Vec<Arc<Sequence>>,
     types: Vec<Arc<EnumType>>,
     domains: Vec<Arc<Domain>>,
+    procedures: Vec<Arc<Procedure>>,
 }
 
 impl Inside {
@@ -242,6 +248,7 @@ impl Inside {
         let types = catalog.types.iter().filter(|(name, _)| is_in(name));
         let domains = catalog.domains.iter().filter(|(name, _)| is_in(name));
         Inside {
+            procedures: crate::procedures::inside(catalog, schema),
             domains: domains.map(|(_, domain)| domain.clone()).collect(),
             types: types.map(|(_, labels)| labels.clone()).collect(),
             tables: tables.map(|(_, table)| table.clone()).collect(),
@@ -261,7 +268,10 @@ impl Inside {
         let types = types.map(|labels| format!("type {}", catalog.type_shown(labels.ty())));
         let domains = self.domains.iter();
         let domains = domains.map(|domain| format!("type {}", catalog.made_shown(&domain.name)));
-        types.chain(domains).chain(tables).chain(sequences).chain(views).collect()
+        let procedures = self.procedures.iter();
+        let procedures = procedures.map(|one| one.described(catalog));
+        let relations = tables.chain(sequences).chain(views);
+        types.chain(domains).chain(relations).chain(procedures).collect()
     }
 }
 
@@ -301,6 +311,7 @@ fn rename_schema(catalog: &mut Catalog, schema: &Namespace, to: String) {
             call_sequence(catalog, sequence, name);
         }
     }
+    crate::procedures::rename_schema(catalog, &schema.name, &to);
     catalog.schemas.remove(&schema.name);
     let renamed = Namespace { oid: schema.oid, name: to.clone() };
     catalog.schemas.insert(to, Arc::new(renamed));

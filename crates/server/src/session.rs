@@ -10,6 +10,7 @@
 //!
 //! So statements that a client sends together before a Sync commit together, as in PostgreSQL.
 
+mod calls;
 mod control;
 mod cursors;
 mod extended;
@@ -92,6 +93,8 @@ pub(crate) struct Session {
     savepoints: Vec<Savepoint>,
     statements: HashMap<String, Statement, FixedState>,
     portals: HashMap<String, Portal, FixedState>,
+    /// The plans of the procedures that it has called.
+    bodies: calls::Bodies,
     cursors: HashMap<String, Cursor, FixedState>,
     /// The rows of `pg_cursors`.
     declared: Rc<RefCell<Vec<CursorShown>>>,
@@ -225,6 +228,7 @@ impl Session {
             savepoints: Vec::new(),
             statements: HashMap::default(),
             portals: HashMap::default(),
+            bodies: calls::Bodies::default(),
             cursors: HashMap::default(),
             declared: Rc::default(),
             watch,

@@ -153,9 +153,9 @@ const ONLY: [(&str, &[&str]); 33] = [
     // A deferrable transaction would wait for a safe snapshot; every snapshot is safe.
     ("default_transaction_deferrable", &["*"]),
     ("transaction_deferrable", &["*"]),
-    // There are no policies, functions, triggers and object identifiers that these could affect.
+    ("check_function_bodies", &["on", "true", "yes", "1", "off", "false", "no", "0"]),
+    // There are no policies, triggers and object identifiers that these could affect.
     ("row_security", &["*"]),
-    ("check_function_bodies", &["*"]),
     ("session_replication_role", &["origin"]),
     ("default_with_oids", &["off", "false", "no", "0"]),
     ("default_tablespace", &["", "pg_default"]),

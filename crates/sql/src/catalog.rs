@@ -26,12 +26,14 @@
 //! A catalog is a value: a change replaces it, and statements in progress keep theirs.
 
 mod layout;
+pub mod procedures;
 mod relations;
 mod schema;
 mod temporary;
 mod types;
 
 pub use layout::{Beside, needs_index, place_of};
+pub use procedures::{Argument, Procedure, Procedures};
 pub use relations::{Handle, Kind as RelationKind, Relations};
 pub use schema::public_path;
 pub use schema::{Name, Named, Namespace, PG_CATALOG, PUBLIC, Relation, SYSTEM, TEMPORARY};
@@ -76,6 +78,8 @@ pub struct Catalog {
     pub types: Enums,
     /// The domains.
     pub domains: BTreeMap<Name, Arc<Domain>>,
+    /// The procedures.
+    pub procedures: Procedures,
     /// The schemas, by name.
     pub schemas: BTreeMap<String, Arc<Namespace>>,
     /// The search path of the session, for names without a schema.
@@ -314,7 +318,8 @@ impl Catalog {
         let domains = self.domains.values().map(|domain| domain.oid);
         let schemas = self.schemas.values().map(|schema| schema.oid);
         let relations = self.tables.values().flat_map(of).chain(sequences).chain(views);
-        relations.chain(types).chain(domains).chain(schemas)
+        let procedures = self.procedures.keys().copied();
+        relations.chain(types).chain(domains).chain(schemas).chain(procedures)
     }
 
     /// Finds a sequence by name.

@@ -124,7 +124,8 @@ impl Catalog {
         let schemas = self.schemas.values().map(|schema| schema.oid);
         let types = self.types.values().map(|labels| labels.of.oid);
         let domains = self.domains.values().map(|domain| domain.oid);
-        let others = sequences.chain(schemas).chain(types).chain(domains);
+        let procedures = self.procedures.keys().copied();
+        let others = sequences.chain(schemas).chain(types).chain(domains).chain(procedures);
         topics.extend(others.map(|oid| (oid, String::new())));
         topics
     }
@@ -145,6 +146,7 @@ impl Catalog {
             schemas: self.schemas.clone(),
             types: self.types.clone(),
             domains: self.domains.clone(),
+            procedures: self.procedures.clone(),
             ..Catalog::default()
         };
         part.tables.extend(self.tables.changed_to(&other.tables).0);

@@ -3,7 +3,8 @@
 //! references is known ([`crate::foreign`]).
 
 pub use crate::bind::{
-    check_conditions, check_domain, check_generated, computed_of, is_assignable, renamed, type_of,
+    check_argument, check_conditions, check_domain, check_generated, computed_of, is_assignable,
+    renamed, type_of,
 };
 use crate::bind::{column_name, folded, written_computed};
 use crate::catalog::Part as IndexPart;

@@ -24,6 +24,7 @@ use crate::budget::Budget;
 use crate::catalog::{Catalog, PG_CATALOG, TEMPORARY};
 use crate::datum::Datum;
 use crate::error::{SqlError, clipped, code};
+use crate::system::ProcedurePart;
 use crate::transaction::Surroundings;
 use crate::types::{Family, Reg, SqlType};
 pub use arrays::ArrayFunc;
@@ -129,6 +130,8 @@ pub enum Func {
     IndexDefinition,
     ConstraintDefinition,
     ViewDefinition,
+    /// A part of a procedure's definition.
+    Procedure(ProcedurePart),
     ShowDefault,
     UserById,
     NullText,
@@ -292,9 +295,15 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         ("pg_has_role", 2 | 3) => (MayOne(Asked::Role), SqlType::Bool),
         ("pg_table_is_visible", 1) => (TableVisible, SqlType::Bool),
         ("pg_type_is_visible", 1) => (TypeVisible, SqlType::Bool),
-        ("pg_function_is_visible" | "pg_opclass_is_visible" | "pg_collation_is_visible", 1) => {
-            (True, SqlType::Bool)
+        ("pg_opclass_is_visible" | "pg_collation_is_visible", 1) => (True, SqlType::Bool),
+        ("pg_function_is_visible", 1) => (Procedure(ProcedurePart::IsVisible), SqlType::Bool),
+        ("pg_get_functiondef", 1) => (Procedure(ProcedurePart::Definition), SqlType::Text),
+        ("pg_get_function_arguments", 1) => (Procedure(ProcedurePart::Arguments), SqlType::Text),
+        ("pg_get_function_identity_arguments", 1) => {
+            (Procedure(ProcedurePart::Identity), SqlType::Text)
         }
+        ("pg_get_function_result", 1) => (Procedure(ProcedurePart::Result), SqlType::Text),
+        ("pg_get_function_sqlbody", 1) => (Procedure(ProcedurePart::Body), SqlType::Text),
         ("pg_typeof", 1) => (TypeOf, SqlType::Text),
         (
             "pg_relation_size" | "pg_total_relation_size" | "pg_table_size" | "pg_indexes_size",
@@ -314,10 +323,6 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
             | "pg_get_statisticsobjdef_columns"
             | "pg_get_partkeydef"
             | "pg_get_triggerdef"
-            | "pg_get_function_result"
-            | "pg_get_function_arguments"
-            | "pg_get_functiondef"
-            | "pg_get_function_identity_arguments"
             | "pg_get_partition_constraintdef"
             | "pg_tablespace_location"
             | "pg_get_ruledef",
@@ -431,8 +436,9 @@ impl Func {
             | Signal(_) | DatabaseSize | ExportSnapshot | BlockingPids | CurrentSetting
             | SetConfig | FormatType | TableVisible | TypeVisible | RelationSize
             | IndexDefinition | ConstraintDefinition | ViewDefinition | ShowDefault | UserById
-            | ToRegclass | ToRegrole | NumberOf(_) | PgTypeName | ToRegtype | SerialSequence
-            | Description | ColumnDescription | ToChar | ReadTime | ToRegnamespace => true,
+            | Procedure(_) | ToRegclass | ToRegrole | NumberOf(_) | PgTypeName | ToRegtype
+            | SerialSequence | Description | ColumnDescription | ToChar | ReadTime
+            | ToRegnamespace => true,
             _ => false,
         }
     }
@@ -651,6 +657,7 @@ pub fn call(
             crate::system::index_definition(catalog, int(0), column, is_pretty)
         }
         ConstraintDefinition => crate::system::constraint_definition(catalog, int(0)),
+        Procedure(part) => crate::system::procedure_part(catalog, int(0), part),
         ViewDefinition => crate::system::view_definition(catalog, int(0), budget)?,
         // Each character may have to be doubled.
         QuoteIdent => {

@@ -13,6 +13,7 @@
 //! | [`parse`] | the grammar, and Isomer's own statements |
 //! | [`sequence`] | sequences |
 //! | [`catalog`], [`define`] | tables, keys and indexes as SQL knows them, and their definitions |
+//! | [`catalog::procedures`] | procedures |
 //! | [`foreign`], [`view`], [`comment`] | foreign keys; views; comments |
 //! | `bind` | resolves names to slots and determines types |
 //! | `optimize` | join order and access paths |

@@ -17,6 +17,7 @@
 //!   CREATE TABLE t (..) SHARD BY (columns)    ALTER TABLE t SHARD BY ..: see the module shard
 //!   CREATE | ALTER | DROP SEQUENCE ..         identity columns: see the module sequence
 //!   CREATE | ALTER | DROP DOMAIN ..           see the module domain
+//!   CREATE | ALTER | DROP PROCEDURE ..        see the module procedure
 //!   CREATE TABLE t (.., LIKE other ..)        forms of ALTER: see the modules like and alter
 //!   CREATE | ALTER USER name [PASSWORD 'text' | NULL] [[NO]SUPERUSER] [[NO]LOGIN]
 //!   DROP USER [IF EXISTS] name
@@ -37,6 +38,7 @@ mod domain;
 mod grant;
 mod like;
 mod maintain;
+mod procedure;
 mod rewrite;
 mod sequence;
 mod shard;
@@ -55,6 +57,7 @@ pub use domain::{DomainChange, DomainOption, DomainStatement};
 pub use grant::{Grant, GrantRoles, NamedRights, RightsStatement, RoleName, Target};
 pub use like::{Including, Like};
 pub use maintain::Maintenance;
+pub use procedure::{NewArgument, NewProcedure, ProcedureChange, ProcedureStatement, Signature};
 pub(crate) use rewrite::keeps_keys;
 use rewrite::{as_table, drop_deferrable, has_partial_action, has_words, is_about_statistics};
 use rewrite::{
@@ -105,6 +108,8 @@ pub enum Parsed {
     Alter(Box<AlterStatement>),
     /// A statement about domains.
     Domain(Box<DomainStatement>),
+    /// A statement about procedures.
+    Procedure(Box<ProcedureStatement>),
     /// A statement about sequences.
     Sequence(Box<SequenceStatement>),
     /// A statement about the design.
@@ -180,8 +185,7 @@ pub fn read(
             cut_name(word, notices);
         }
     }
-    let lengths: Vec<usize> =
-        tokens.split(|token| token.token == Token::SemiColon).map(<[_]>::len).collect();
+    let lengths = procedure::lengths(&tokens);
     let statements_bytes = lengths.len() * STATEMENT_BYTES;
     budget.charge(statements_bytes)?;
     let (mut tokens, mut statements) = (tokens.into_iter(), Vec::new());
@@ -234,6 +238,12 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
     let (first, second, third) = (word(0), word(1), word(2));
     if let Some((_, hint)) = REFUSED.iter().find(|(word, _)| *word == first) {
         return Err(SqlError::unsupported(first).hint(*hint));
+    }
+    if procedure::is_about([&first, &second, &third, &word(3)]) {
+        let parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX);
+        let mut own = parser.with_tokens_with_locations(tokens);
+        let found = procedure::statement(&mut own, text).map_err(|error| refused(error, text))?;
+        return found.map(|found| Parsed::Procedure(Box::new(found)));
     }
     plain_operators(&mut tokens);
     // The grammar accepts it in some positions only, and it has no effect anywhere.

@@ -46,7 +46,7 @@ pub const PUBLIC: u32 = 0;
 pub struct Rights(u16);
 
 /// All rights: the letter of each in the text of an item, and its keyword.
-const ALL: [(char, &str); 9] = [
+const ALL: [(char, &str); 10] = [
     ('a', "INSERT"),
     ('r', "SELECT"),
     ('w', "UPDATE"),
@@ -56,6 +56,7 @@ const ALL: [(char, &str); 9] = [
     ('t', "TRIGGER"),
     ('U', "USAGE"),
     ('C', "CREATE"),
+    ('X', "EXECUTE"),
 ];
 
 #[allow(missing_docs, reason = "they are what SQL calls so")]
@@ -70,6 +71,7 @@ impl Rights {
     pub const TRIGGER: Rights = Rights(1 << 6);
     pub const USAGE: Rights = Rights(1 << 7);
     pub const CREATE: Rights = Rights(1 << 8);
+    pub const EXECUTE: Rights = Rights(1 << 9);
 }
 
 impl Rights {
@@ -134,6 +136,8 @@ pub enum Kind {
     Schema,
     /// A type.
     Type,
+    /// A procedure.
+    Procedure,
 }
 
 impl Kind {
@@ -146,12 +150,17 @@ impl Kind {
             Kind::Sequence => Rights::SELECT | Rights::UPDATE | Rights::USAGE,
             Kind::Schema => Rights::USAGE | Rights::CREATE,
             Kind::Type => Rights::USAGE,
+            Kind::Procedure => Rights::EXECUTE,
         }
     }
 
     /// The rights of PUBLIC without a grant.
     pub fn of_everybody(self) -> Rights {
-        if self == Kind::Type { Rights::USAGE } else { Rights::NONE }
+        match self {
+            Kind::Type => Rights::USAGE,
+            Kind::Procedure => Rights::EXECUTE,
+            _ => Rights::NONE,
+        }
     }
 }
 
@@ -165,6 +174,8 @@ pub enum Object {
     Schema(u32),
     /// A type.
     Type(u32),
+    /// A procedure.
+    Procedure(u32),
 }
 
 /// The owner of an object, and the rights of others.
@@ -257,6 +268,7 @@ impl Object {
             Object::Relation(oid) => format!("relation {oid}"),
             Object::Schema(oid) => format!("schema {oid}"),
             Object::Type(oid) => format!("type {oid}"),
+            Object::Procedure(oid) => format!("procedure {oid}"),
         }
     }
 
@@ -268,6 +280,7 @@ impl Object {
             "relation" => Some(Object::Relation(oid)),
             "schema" => Some(Object::Schema(oid)),
             "type" => Some(Object::Type(oid)),
+            "procedure" => Some(Object::Procedure(oid)),
             _ => None,
         }
     }
@@ -283,7 +296,8 @@ impl Catalog {
         let schemas = self.schemas.values().map(|schema| Object::Schema(schema.oid));
         let types = self.types.values().map(|labels| Object::Type(labels.of.oid));
         let domains = self.domains.values().map(|domain| Object::Type(domain.oid));
-        relations.chain(schemas).chain(types).chain(domains)
+        let procedures = self.procedures.keys().map(|oid| Object::Procedure(*oid));
+        relations.chain(schemas).chain(types).chain(domains).chain(procedures)
     }
 
     /// Sets the owner of new objects: the role that made them, or for the sequence of a column the
@@ -390,7 +404,9 @@ mod tests {
         for damaged in ["all", "all\t10=q/10", "column\tx\t", "none\t"] {
             assert_eq!(Owned::read(10, damaged), None, "{damaged}");
         }
-        for object in [Object::Relation(1), Object::Schema(2), Object::Type(3)] {
+        for object in
+            [Object::Relation(1), Object::Schema(2), Object::Type(3), Object::Procedure(4)]
+        {
             assert_eq!(Object::read(&object.kept()), Some(object));
         }
     }

@@ -5,12 +5,13 @@
 //! takes the parameters' values and a transaction. Statements that the session must carry out
 //! itself (BEGIN, SET, COPY, definitions) become an [`Action`] for it.
 
+mod procedure;
 mod session;
 
-use crate::bind::{Binder, check_change, check_query, folded};
+use crate::bind::{Binder, called, check_change, check_query, folded};
 use crate::bind::{modify, whole_change, whole_query};
 use crate::budget::Budget;
-use crate::catalog::{Catalog, Named, Relation, Table};
+use crate::catalog::{Catalog, Named, Procedure, Relation, Table};
 use crate::datum::Datum;
 use crate::enums::Enums;
 use crate::error::{SqlError, code};
@@ -18,7 +19,7 @@ pub use crate::exec::Cost;
 use crate::exec::{Exec, finish, with_writing};
 use crate::expr::Expr;
 use crate::foreign::{Check, Checks};
-use crate::parse::{AlterStatement, DomainStatement, Like, SequenceStatement};
+use crate::parse::{AlterStatement, DomainStatement, Like, ProcedureStatement, SequenceStatement};
 use crate::parse::{
     ConstraintsStatement, CursorStatement, Declare, Fetch, Maintenance, Parsed, Reshard,
     RightsStatement,
@@ -27,6 +28,7 @@ use crate::plan::{Change, Insert, Modify, OutputColumn, Select, Writing};
 use crate::rights::{Kind, Need, Object, Rights};
 use crate::transaction::{LockKind, Sink, Surroundings, Transaction};
 use crate::types::SqlType;
+pub use procedure::{BodyStatement, ProcedureCall, compile_body, compile_of_body};
 use session::{copy, literals, modes, set_action, setting_name};
 use sqlparser::ast::{self, ObjectType, Statement};
 use std::sync::Arc;
@@ -66,6 +68,8 @@ pub enum Action {
     Update(Box<Change>),
     /// DELETE.
     Delete(Box<Change>),
+    /// CALL.
+    Call(Box<ProcedureCall>),
     /// EXPLAIN of one of these.
     Explain(Box<Action>, Explains),
     /// A statement about transactions.
@@ -114,6 +118,8 @@ pub enum Definition {
     Alter(Box<AlterStatement>),
     /// Of domains.
     Domain(Box<DomainStatement>),
+    /// Of procedures.
+    Procedure(Box<ProcedureStatement>),
     /// Of sequences.
     Sequence(Box<SequenceStatement>),
     /// Of the order in which a table's rows are stored.
@@ -284,11 +290,24 @@ pub fn compile(
     params: &[SqlType],
     budget: &Budget,
 ) -> Result<Compiled, SqlError> {
+    compile_within(parsed, text, catalog, params, budget, None)
+}
+
+/// Compiles a statement, possibly of the body of a procedure, whose arguments it may name.
+fn compile_within(
+    parsed: &Parsed,
+    text: &str,
+    catalog: &Catalog,
+    params: &[SqlType],
+    budget: &Budget,
+    within: Option<&Arc<Procedure>>,
+) -> Result<Compiled, SqlError> {
     let before = budget.mark();
     // A prepared statement may refer to an older definition of an enum.
     let as_now = |ty: &SqlType| catalog.type_as_now(*ty);
     let params: &[SqlType] = &params.iter().map(as_now).collect::<Vec<_>>();
     let mut binder = Binder::new(catalog, text, params, budget);
+    binder.procedure = within.cloned();
     let action = match parsed {
         Parsed::Nothing(tag) => Action::Nothing(tag),
         Parsed::Maintain(maintenance) => Action::Maintain(maintenance.clone()),
@@ -326,6 +345,7 @@ pub fn compile(
         }
         Parsed::Alter(statement) => Action::Define(Definition::Alter(statement.clone())),
         Parsed::Domain(statement) => Action::Define(Definition::Domain(statement.clone())),
+        Parsed::Procedure(statement) => Action::Define(Definition::Procedure(statement.clone())),
         Parsed::Rights(statement) => {
             Action::Define(Definition::Rights(Box::new(statement.clone())))
         }
@@ -429,6 +449,10 @@ fn action(binder: &mut Binder<'_>, statement: &Statement) -> Result<Action, SqlE
         },
         Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => {
             modify(binder, statement)?.into()
+        }
+        Statement::Call(function) => {
+            let (procedure, arguments) = called(binder, function)?;
+            Action::Call(Box::new(ProcedureCall { procedure, arguments }))
         }
         Statement::Explain { statement, analyze, options, .. } => {
             let explains = crate::refuse::explain(*analyze, options.as_deref())?;

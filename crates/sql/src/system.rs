@@ -10,6 +10,7 @@ mod definitions;
 mod information;
 mod objects;
 mod opclass;
+mod procedures;
 mod rows;
 mod tables;
 
@@ -38,6 +39,9 @@ use isomer_design::{Backups, TableId};
 pub(crate) use objects::known_number;
 pub(crate) use objects::{has_names, named};
 pub use objects::{object_number, with_names};
+pub use procedures::ProcedurePart;
+pub(crate) use procedures::procedure_part;
+pub(crate) use rows::written_as;
 use rows::{attributes, classes, constraints, defaults, indexes, type_row};
 use rows::{dependencies, descriptions, sequence_class, sequence_row, sequences_row};
 use rows::{domain_constraints, domain_row, enum_rows, label_rows};
@@ -470,6 +474,8 @@ impl SystemTable {
                 catalog.tables.values().map(row).collect()
             }
             ("pg_catalog", "pg_opclass") => opclass::rows(),
+            ("pg_catalog", "pg_proc") => procedures::procedures(catalog, access),
+            ("pg_catalog", "pg_language") => procedures::languages(OWNER),
             ("pg_catalog", "pg_statio_all_tables") => {
                 let row = |table: &Arc<Table>| {
                     vec![int(table.oid.into()), text(&table.schema_name), text(&table.name)]

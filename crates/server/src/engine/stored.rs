@@ -15,6 +15,7 @@
 //!                                               begin with its name and a zero byte)
 //!                      'type', 'mood' → 0, 16393, '', false, 'enum ..'
 //!                      'type', 'age' → 0, 16395, '', false, 'domain ..'
+//!                      'procedure', '16397' → 0, 16397, '', false, 'text .. as UPDATE ..'
 //!                      'comment', '16384 id' → 0, 16384, '', false, 'who it is' (of a column;
 //!                                               '16384 ' for the table)
 //!                      'statistics', '16384' → 0, 16384, '', false, '100 ..'   (see isomer_sql::statistics)
@@ -46,7 +47,9 @@ use crate::size::{read_site_memory, show_site_memory};
 use isomer_cluster::Database;
 use isomer_design::{Column, ColumnType, Key, Schema, TableId, Time, Value};
 use isomer_plan::learned::Mode;
-use isomer_sql::catalog::{Beside, Catalog, Index, MadeType, Name, Namespace, PUBLIC, Table};
+use isomer_sql::catalog::{
+    Beside, Catalog, Index, MadeType, Name, Namespace, PUBLIC, Procedure, Table,
+};
 use isomer_sql::comment::Topic;
 use isomer_sql::define::NewIndex;
 use isomer_sql::domains::Domain;
@@ -79,6 +82,8 @@ const SCHEMA: &str = "schema";
 const GONE: u32 = 0;
 /// The kind of a type.
 const TYPE: &str = "type";
+/// The kind of a procedure. Its name is its oid.
+const PROCEDURE: &str = "procedure";
 /// The kind of a comment. Its name is the oid of the object, and the column.
 const COMMENT: &str = "comment";
 /// The kind of an object's owner and rights.
@@ -145,6 +150,11 @@ impl Engine {
             let wrong =
                 || damaged(format!("the catalog has no definition of view {:?}", entry.name));
             catalog.views.insert(Arc::new(view.ok_or_else(wrong)?));
+        }
+        for entry in entries.iter().filter(|entry| entry.kind == PROCEDURE) {
+            let found = Procedure::read(entry.oid, &entry.definition, &catalog);
+            let found = Arc::new(found.ok_or_else(|| wrong(entry))?);
+            catalog.procedures.insert(entry.oid, found);
         }
         for entry in entries.iter().filter(|entry| entry.kind == COMMENT) {
             let wrong = || damaged(format!("the catalog has a comment on {:?}", entry.name));
@@ -364,6 +374,10 @@ impl Engine {
             let (key, row) = self.catalog_row(&type_entry(made))?;
             rows.insert(key, is_there.then_some(row));
         }
+        for (oid, procedure) in &difference.procedures {
+            let (key, row) = self.catalog_row(&procedure_entry(*oid, procedure.as_deref()))?;
+            rows.insert(key, procedure.is_some().then_some(row));
+        }
         for (topic, said) in &difference.comments {
             let (key, row) = self.catalog_row(&comment_entry(topic, said.as_deref()))?;
             rows.insert(key, said.is_some().then_some(row));
@@ -576,6 +590,11 @@ fn type_entry(made: &MadeType) -> Entry {
     Entry { oid: made.oid(), ..Entry::new(TYPE, &made.name().kept(), kept) }
 }
 
+fn procedure_entry(oid: u32, procedure: Option<&Procedure>) -> Entry {
+    let kept = procedure.map_or_else(String::new, Procedure::kept);
+    Entry { oid, ..Entry::new(PROCEDURE, &oid.to_string(), kept) }
+}
+
 fn comment_entry((oid, column): &Topic, said: Option<&str>) -> Entry {
     let name = format!("{oid} {column}");
     Entry { oid: *oid, ..Entry::new(COMMENT, &name, said.unwrap_or_default().to_owned()) }
@@ -701,8 +720,8 @@ impl Entry {
     fn kind(name: &str) -> Option<&'static str> {
         let all = |kinds: &Kinds| [kinds.table, kinds.added, kinds.primary, kinds.index];
         let mut kinds = all(&OWN).into_iter().chain(all(&BESIDE)).chain([
-            FOREIGN, SEQUENCE, VIEW, SCHEMA, TYPE, COMMENT, STATISTICS, RIGHTS, MEMBER, "setting",
-            UNUSED,
+            FOREIGN, SEQUENCE, VIEW, SCHEMA, TYPE, PROCEDURE, COMMENT, STATISTICS, RIGHTS, MEMBER,
+            "setting", UNUSED,
         ]);
         kinds.find(|known| *known == name)
     }

@@ -159,6 +159,7 @@ impl Session {
                 Ok(())
             }
             Action::Copy(_) => self.begin_copy(call, out, flush),
+            Action::Call(_) => super::calls::run(self, call, out),
             _ => self.query(call, out, flush),
         }
     }

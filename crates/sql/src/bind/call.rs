@@ -181,6 +181,11 @@ impl Binder<'_> {
         };
         let Some((func, ty)) = found.filter(fits) else {
             let shown: Vec<String> = types.iter().map(|ty| bare(*ty).to_string()).collect();
+            if super::procedure::is_procedure(self, name, types.len()) {
+                let message = format!("{name}({}) is a procedure", shown.join(", "));
+                let hint = "To call a procedure, use CALL.";
+                return Err(SqlError::new(code::WRONG_OBJECT, message).hint(hint));
+            }
             let message = format!("function {name}({}) does not exist", shown.join(", "));
             let error = SqlError::new(code::UNDEFINED_FUNCTION, message);
             let hint = "No function matches the given name and argument types; add a cast.";

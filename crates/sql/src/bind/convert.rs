@@ -64,9 +64,19 @@ impl Binder<'_> {
         let name = name.strip_prefix("pg_catalog.").unwrap_or(&name);
         let value = self.expr(inner)?;
         if let ("regproc", Expr::Const(Datum::Text(function))) = (name, &value.expr) {
+            if let Some(found) = super::procedure::number(self, function) {
+                return Ok(found);
+            }
             // Functions have no oids; the catalog uses their names.
             let function = function.strip_prefix("pg_catalog.").unwrap_or(function);
             return Ok(typed(Expr::Const(Datum::text(function)), SqlType::Text));
+        }
+        if let ("regprocedure", Expr::Const(Datum::Text(procedure))) = (name, &value.expr) {
+            let missing = || {
+                let message = format!("function \"{}\" does not exist", clipped(procedure));
+                SqlError::new(code::UNDEFINED_FUNCTION, message)
+            };
+            return super::procedure::number(self, procedure).ok_or_else(missing);
         }
         let NamedType { ty, domain } = self.named_type(ty)?;
         let value = match (ty, value.ty, &value.expr) {

@@ -17,6 +17,7 @@
 //! | [`insert`], [`change`] | INSERT and COPY; UPDATE and DELETE |
 //! | [`foreign`] | the checks and actions of foreign keys |
 //! | [`writing`] | queries of WITH that write |
+//! | [`procedure`] | CALL, and the arguments of a procedure in its body |
 //! | [`constant`] | errors of constant arithmetic |
 //! | [`generated`] | columns that are computed from others |
 //! | [`computed`] | index expressions and predicates |
@@ -50,6 +51,7 @@ mod json;
 mod name;
 mod numbers;
 mod operators;
+mod procedure;
 mod query;
 mod recursion;
 mod rights;
@@ -63,7 +65,7 @@ mod window;
 mod writing;
 
 use crate::budget::Budget;
-use crate::catalog::{Catalog, Name};
+use crate::catalog::{Catalog, Name, Procedure};
 use crate::error::SqlError;
 use crate::parse::Overriding;
 use crate::plan::{Aggregate, Named, OutputColumn, SetCall, Writing};
@@ -84,6 +86,8 @@ pub(crate) use expr::Typed;
 pub(crate) use generated::checked_columns;
 pub use generated::{check_conditions, check_generated, computed_of, renamed};
 pub(crate) use name::column_name;
+pub(crate) use procedure::called;
+pub use procedure::check_argument;
 pub(crate) use view::written;
 pub(crate) use writing::{changes, modify, whole_change, whole_query};
 
@@ -117,6 +121,8 @@ pub(crate) struct Binder<'a> {
     pub(crate) writing: Vec<Writing>,
     /// The view whose text is being bound.
     view: Option<Arc<View>>,
+    /// The procedure whose body is being bound.
+    pub(crate) procedure: Option<Arc<Procedure>>,
     /// The objects named in the text, while a view is created.
     pub(crate) uses: Option<Vec<Used>>,
     /// True while the default of an identity column is bound.
@@ -222,6 +228,7 @@ impl<'a> Binder<'a> {
             is_whole: false,
             writing: Vec::new(),
             view: None,
+            procedure: None,
             uses: None,
             is_identity: false,
             is_branch: false,
@@ -259,6 +266,7 @@ impl<'a> Binder<'a> {
     ) -> Result<T, SqlError> {
         self.budget.deeper()?;
         let (view, uses) = (self.view.take(), self.uses.take());
+        let procedure = self.procedure.take();
         let (text, mentions) = (std::mem::take(&mut self.text), self.mentions.take());
         let is_change = std::mem::take(&mut self.is_change);
         let (scopes, named) = (std::mem::take(&mut self.scopes), std::mem::take(&mut self.named));
@@ -267,7 +275,7 @@ impl<'a> Binder<'a> {
         let bound = bind(self);
         (self.view, self.uses, self.text, self.mentions) = (view, uses, text, mentions);
         (self.is_change, self.scopes, self.named) = (is_change, scopes, named);
-        (self.params, self.targets) = (params, targets);
+        (self.params, self.targets, self.procedure) = (params, targets, procedure);
         bound
     }
 

@@ -130,12 +130,16 @@ impl Binder<'_> {
                 }
             }
         }
+        let alias_name = alias_name.as_deref();
+        if let Some(argument) = super::procedure::argument(self, alias_name, &wanted) {
+            return argument;
+        }
         // If there is no column of this name, some words are functions.
         if alias.is_none() && name.quote_style.is_none() && is_bare_function(&wanted) {
             let (func, ty) = functions::find(&wanted, &[]).expect("it is one of these");
             return Ok(typed(Expr::Call(func, Vec::new()), ty));
         }
-        Err(self.unknown_column(alias_name.as_deref(), name))
+        Err(self.unknown_column(alias_name, name))
     }
 
     fn unknown_column(&self, alias: Option<&str>, name: &ast::Ident) -> SqlError {

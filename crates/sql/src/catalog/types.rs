@@ -12,7 +12,7 @@
 //! type as of the table's last definition. So a changed type is replaced in all tables that use it
 //! ([`Catalog::put_type`]).
 
-use super::{Catalog, Computed, Name, Named, PUBLIC, Table, TableColumn, quoted};
+use super::{Catalog, Computed, Name, Named, PUBLIC, Procedure, Table, TableColumn, quoted};
 use crate::domains::Domain;
 use crate::enums::EnumType;
 use crate::error::{SqlError, code};
@@ -270,6 +270,22 @@ impl Catalog {
                 let mut view = is_user.then(|| View::clone(view))?;
                 view.columns.iter_mut().for_each(|(_, ty)| *ty = replaced(*ty, &new));
                 Some(view)
+            });
+            self.procedures.change(|procedure| {
+                let is_user = procedure.arguments.iter().any(|argument| {
+                    let default = argument.default.as_deref();
+                    is_of(argument.ty, old)
+                        || default.is_some_and(|text| does_name(text, &old.of.name))
+                });
+                let mut changed = is_user.then(|| Procedure::clone(procedure))?;
+                for argument in &mut changed.arguments {
+                    argument.ty = replaced(argument.ty, &new);
+                    let default = argument.default.as_mut();
+                    default.into_iter().for_each(|text| {
+                        *text = renamed(text, &old.of.name, &new.of.name);
+                    });
+                }
+                Some(Arc::new(changed))
             });
         }
     }

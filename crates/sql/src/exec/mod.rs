@@ -173,6 +173,11 @@ impl<'a> Exec<'a> {
     }
 }
 
+/// The value of an expression without columns.
+pub(crate) fn value_of(exec: &Exec<'_>, expr: &crate::expr::Expr) -> Result<Datum, SqlError> {
+    exec.eval(expr, Row { values: &[], given: &[] })
+}
+
 /// Rows that are held.
 impl Held<'_> {
     fn add_row(&mut self, row: &[Datum]) -> Result<(), SqlError> {

@@ -5,13 +5,14 @@
 //!          [WITH GRANT OPTION]
 //!   REVOKE [GRANT OPTION FOR] ..  ON object FROM .. [CASCADE | RESTRICT]
 //!   object:  [TABLE] name, ..   SEQUENCE name, ..   SCHEMA name, ..
-//!            ALL TABLES | SEQUENCES IN SCHEMA name, ..
+//!            ALL TABLES | SEQUENCES IN SCHEMA name, ..   PROCEDURE signature, ..
 //!
 //!   GRANT role, .. TO role, .. [WITH ADMIN OPTION]
 //!   REVOKE [ADMIN OPTION FOR] role, .. FROM role, ..
 //!   REASSIGN OWNED BY role, .. TO role               DROP OWNED BY role, .. [CASCADE | RESTRICT]
 //! ```
 
+use super::procedure::{Signature, signature};
 use super::sequence::{end, must, words};
 use crate::bind::folded;
 use crate::error::{SqlError, code};
@@ -79,6 +80,8 @@ pub enum Target {
     AllIn(Vec<String>, bool),
     /// Schemas.
     Schemas(Vec<String>),
+    /// Procedures.
+    Procedures(Vec<Signature>),
 }
 
 /// A role as a statement names it.
@@ -133,10 +136,21 @@ fn of_rights(
         if words(parser, &kind.split(' ').collect::<Vec<_>>()) {
             let verb = if grants { "GRANT" } else { "REVOKE" };
             let error = SqlError::unsupported(format!("{verb} .. ON {kind}"));
-            return Ok(Err(error.hint("There are rights to tables, sequences and schemas.")));
+            return Ok(Err(
+                error.hint("There are rights to tables, sequences, schemas and procedures.")
+            ));
         }
     }
-    let target = target(parser)?;
+    let target = match words(parser, &["PROCEDURE"]) {
+        false => target(parser)?,
+        true => {
+            let all = parser.parse_comma_separated(signature)?;
+            match all.into_iter().collect::<Result<_, SqlError>>() {
+                Ok(all) => Target::Procedures(all),
+                Err(error) => return Ok(Err(error)),
+            }
+        }
+    };
     let named = rights.iter().flatten().map(|(right, _)| right);
     if let Some(unknown) = named.clone().find(|right| Rights::named(right).is_none()) {
         let message = format!("unrecognized privilege type \"{}\"", unknown.to_lowercase());
@@ -155,7 +169,7 @@ fn of_rights(
 }
 
 /// Other kinds of objects that have rights in PostgreSQL.
-const OTHERS: [&str; 12] = [
+const OTHERS: [&str; 13] = [
     "ALL FUNCTIONS",
     "ALL PROCEDURES",
     "ALL ROUTINES",
@@ -166,6 +180,7 @@ const OTHERS: [&str; 12] = [
     "LANGUAGE",
     "LARGE OBJECT",
     "PARAMETER",
+    "ROUTINE",
     "TABLESPACE",
     "TYPE",
 ];

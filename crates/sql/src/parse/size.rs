@@ -97,6 +97,8 @@ pub(super) fn check_size(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
                     lists[0] = (0, 0);
                 }
             }
+            // Of the statements in a body.
+            Token::SemiColon => (operators, lists) = (0, vec![(0, 0)]),
             Token::LParen | Token::LBracket => {
                 operators += usize::from(token.token == Token::LBracket);
                 lists.push((operators, operators));

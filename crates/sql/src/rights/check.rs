@@ -363,6 +363,10 @@ pub fn described(catalog: &Catalog, object: Object) -> String {
             let made = catalog.made_numbered(oid);
             made.map_or_else(String::new, |made| format!("type {}", made.name().name))
         }
+        Object::Procedure(oid) => {
+            let procedure = catalog.procedures.get(&oid);
+            procedure.map_or_else(String::new, |one| format!("procedure {}", one.name.name))
+        }
     }
 }
 

@@ -231,7 +231,7 @@ pub(super) fn written_default(column: &TableColumn) -> Option<String> {
 }
 
 /// As [`written_default`], for a default of this type.
-pub(super) fn written_as(default: &str, column: SqlType) -> String {
+pub(crate) fn written_as(default: &str, column: SqlType) -> String {
     if let Some((value, ty)) = default.strip_prefix('-').and_then(crate::bind::negative) {
         let shown = crate::text::format(&value, ty);
         let is_negative = shown.starts_with('-');
@@ -654,12 +654,13 @@ pub(super) fn constraints(table: &Arc<Table>, catalog: &Catalog) -> Vec<Vec<Datu
 pub(super) fn descriptions(catalog: &Catalog) -> Vec<Vec<Datum>> {
     let number = |name: &str| int(regclass(catalog, name).unwrap_or(0));
     let (classes, schemas) = (number("pg_class"), number("pg_namespace"));
-    let types = number("pg_type");
+    let (types, procedures) = (number("pg_type"), number("pg_proc"));
     let of = |(topic, said): (&Topic, &Arc<str>)| {
         let is_schema = catalog.schemas.values().any(|schema| schema.oid == topic.0);
         let class = match catalog.made_numbered(topic.0) {
             Some(_) => &types,
             None if is_schema => &schemas,
+            None if catalog.procedures.contains_key(&topic.0) => &procedures,
             None => &classes,
         };
         let column = int(catalog.column_number(topic));

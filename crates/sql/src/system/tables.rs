@@ -99,7 +99,14 @@ pub(super) static TABLES: &[Definition] = tables! {
         "opcowner" OID, "opcfamily" OID, "opcintype" OID, "opcdefault" BOOL, "opckeytype" OID)
     "pg_catalog" "pg_proc" ("oid" OID, "proname" NAME, "pronamespace" OID, "prokind" TEXT, "pronargs" I2,
         "proargtypes" VECTOR, "prorettype" OID, "proretset" BOOL, "prolang" OID, "proacl" TEXTS,
-        "proargnames" TEXT, "proargmodes" TEXT, "proallargtypes" TEXT, "proowner" OID)
+        "proargnames" TEXTS, "proargmodes" TEXT, "proallargtypes" TEXT, "proowner" OID,
+        "prosrc" TEXT, "probin" TEXT, "provolatile" TEXT, "proisstrict" BOOL, "prosecdef" BOOL,
+        "proleakproof" BOOL, "proparallel" TEXT, "procost" F4, "prorows" F4, "prosupport" TEXT,
+        "provariadic" OID, "pronargdefaults" I2, "proargdefaults" TEXT, "proconfig" TEXTS,
+        "protrftypes" VECTORS, "prosqlbody" TEXT)
+    "pg_catalog" "pg_language" ("oid" OID, "lanname" NAME, "lanowner" OID, "lanispl" BOOL,
+        "lanpltrusted" BOOL, "lanplcallfoid" OID, "laninline" OID, "lanvalidator" OID,
+        "lanacl" TEXTS)
     "pg_catalog" "pg_tablespace" ("oid" OID, "spcname" NAME, "spcowner" OID, "spcacl" TEXTS,
         "spcoptions" TEXTS)
     "pg_catalog" "pg_init_privs" ("objoid" OID, "classoid" OID, "objsubid" I4, "privtype" TEXT,
@@ -241,7 +248,6 @@ pub(super) static VOID: &[&str] = &[
     "pg_cast",
     "pg_aggregate",
     "pg_operator",
-    "pg_language",
     "pg_matviews",
     "pg_db_role_setting",
     "pg_foreign_data_wrapper",
