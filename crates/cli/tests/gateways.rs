@@ -189,6 +189,17 @@ fn definitions_hold_everywhere(all: &mut [Client]) {
     assert!(a.simple_query("select x from own").is_err(), "it is c's");
     b.batch_execute("create role joe login").expect("a role");
     assert_eq!(one(c, "select count(*) from pg_roles where rolname = 'joe'"), "1");
+    // A procedure is called, replaced and dropped anywhere.
+    let procedure = |body: &str| {
+        format!("create or replace procedure p(x int) language sql as 'update t set v = {body}'")
+    };
+    a.batch_execute(&procedure("x where id = 3")).expect("a procedure");
+    c.batch_execute("call p(1)").expect("a call");
+    b.batch_execute(&procedure("v || $1 where id = 3")).expect("another body");
+    c.batch_execute("call p(2)").expect("a call");
+    assert_eq!(one(a, "select v from t where id = 3"), "12");
+    c.batch_execute("drop procedure p").expect("it is there");
+    assert_eq!(code(&a.batch_execute("call p(3)").expect_err("it was dropped")), "42883");
     c.batch_execute("drop role joe; drop table t").expect("they are there");
     let gone = a.simple_query("select * from t").expect_err("it was dropped");
     assert_eq!(code(&gone), "42P01");
