@@ -129,9 +129,10 @@ impl Node {
         let log = isomer_log::Options { accept_loss: options.accept_loss, ..self.log };
         self.runtime.open(&*self.storage, log, sites, &options.told, &mut self.notes)?;
         // Others may have gone on, and the order may have what a crash has taken.
-        if self.storage.has_order()? {
-            for site in self.runtime.sites() {
-                OrderedSite(&site).wait_for_order();
+        let has_order = self.storage.has_order()?;
+        for site in self.runtime.sites().iter().filter(|_| self.storage.can_be_taken()) {
+            if has_order || OrderedSite(site).has_batches() {
+                OrderedSite(site).wait_for_order();
             }
         }
         Ok(())

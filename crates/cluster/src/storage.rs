@@ -105,6 +105,14 @@ pub trait Logs: Send + Sync {
         true
     }
 
+    /// True if there is a log of the [order](LogOf::Order), as far as this process knows.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    fn has_order(&self, database: DatabaseId) -> Result<bool, OpenError> {
+        Ok(self.last_frame(database, LogOf::Order)?.is_some())
+    }
+
     /// The time for which the previous owner of a log may still serve reads after the log was
     /// opened.
     fn stale_for(&self) -> Duration {
@@ -597,11 +605,10 @@ impl Storage for Beside {
     }
 
     fn has_order(&self) -> Result<bool, OpenDatabaseError> {
-        if !self.logs.can_order() {
-            return Ok(false);
+        match self.logs.can_order() {
+            true => self.logs.has_order(self.database).map_err(OpenDatabaseError::OrderLog),
+            false => Ok(false),
         }
-        let last = self.logs.last_frame(self.database, LogOf::Order);
-        last.map(|last| last.is_some()).map_err(OpenDatabaseError::OrderLog)
     }
 
     fn is_new(&self) -> bool {

@@ -131,6 +131,10 @@ where
         self.carrier.has_order()
     }
 
+    fn has_order(&self, _: DatabaseId) -> Result<bool, OpenError> {
+        self.carrier.exists(ORDER).map_err(self.elsewhere())
+    }
+
     fn stale_for(&self) -> Duration {
         WAITS
     }

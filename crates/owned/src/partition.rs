@@ -127,6 +127,14 @@ pub trait Carrier: Send + Sync {
         true
     }
 
+    /// True if there is a partition of this number. Creates nothing.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    fn exists(&self, number: u32) -> Result<bool, Refused> {
+        Ok(number < self.partitions()?)
+    }
+
     /// Creates partitions until there is one of this number. Returns the maximal length of a
     /// record. The carrier was prepared before.
     ///

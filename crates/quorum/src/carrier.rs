@@ -58,6 +58,10 @@ impl Carrier for Nodes {
         self.quorum.partitions(self.timeouts.ask).map_err(Refused)
     }
 
+    fn exists(&self, number: u32) -> Result<bool, Refused> {
+        self.quorum.has(number, self.timeouts.ask).map_err(Refused)
+    }
+
     fn grow_to(&self, _: u32) -> Result<usize, Refused> {
         // A group begins to exist when a member is asked for it, or has a message of it.
         Ok(RECORD_BYTES_MAX)

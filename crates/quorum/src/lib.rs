@@ -70,5 +70,6 @@ mod store;
 pub use carrier::{NodeLog, NodeLogs, NodePartition, Nodes};
 pub use command::{Records, Ticket};
 pub use group::{GroupState, Outcome};
+pub use isomer_owned::ORDER;
 pub use member::{Member, MemberOptions, Output};
 pub use quorum::{Inlet, Mailbox, Quorum, QuorumOptions};

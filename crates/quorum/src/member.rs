@@ -251,6 +251,11 @@ impl Member {
         self.group(group).forget(ticket);
     }
 
+    /// True if there is a group of this number here.
+    pub fn has(&self, group: u32) -> bool {
+        self.groups.contains_key(&group)
+    }
+
     /// The number of groups for the catalog and for sites: one more than the highest number.
     pub fn partitions(&self) -> u32 {
         self.groups.range(..ORDER).next_back().map_or(0, |(number, _)| number + 1)

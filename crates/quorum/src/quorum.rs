@@ -74,6 +74,7 @@ enum Reply {
     Bounds((u64, u64)),
     Records(Records, u64),
     Count(u32),
+    Has(bool),
     States(Standing, Vec<GroupState>),
     Failed(String),
 }
@@ -86,6 +87,7 @@ enum Request {
     Bounds(u32),
     Read(u32, u64, u64),
     Count,
+    Has(u32),
     States,
 }
 
@@ -432,6 +434,13 @@ impl Quorum {
         }
     }
 
+    pub(crate) fn has(&self, group: u32, longest: Duration) -> Result<bool, String> {
+        match self.request(Request::Has(group), longest)? {
+            Reply::Has(has) => Ok(has),
+            _ => Err(self.why_late()),
+        }
+    }
+
     pub(crate) fn partitions(&self, longest: Duration) -> Result<u32, String> {
         match self.request(Request::Count, longest)? {
             Reply::Count(count) => Ok(count),
@@ -547,6 +556,7 @@ impl Engine {
                 }
             }
             Request::Count if is_member => Reply::Count(self.member.partitions()),
+            Request::Has(group) if is_member => Reply::Has(self.member.has(group)),
             _ => Reply::Failed("this node does not take part yet".to_owned()),
         }
     }

@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::stop::Stop;
 use isomer_cluster::{Logs, log_line, quorum_folder};
 use isomer_net::{LogStatus, LogsStatus, Net, NodeTls, Service, ask_logs};
+use isomer_quorum::ORDER;
 use isomer_quorum::roster::Standing;
 use isomer_quorum::{
     GroupState, Inlet, Mailbox, MemberOptions, NodeLogs, Nodes, Quorum, QuorumOptions,
@@ -196,7 +197,11 @@ pub(crate) fn shown(
         });
         let behind: Vec<String> = behind.collect();
         rows.push(vec![
-            if log.number == 0 { "catalog".to_owned() } else { format!("s{}", log.number) },
+            match log.number {
+                0 => "catalog".to_owned(),
+                ORDER => "order".to_owned(),
+                site => format!("s{site}"),
+            },
             log.leader.unwrap_or_else(|| "none".to_owned()),
             log.term.to_string(),
             format!("{} to {}", log.offsets.0, log.offsets.1),

@@ -177,6 +177,11 @@ impl OrderedSite<'_> {
         }
     }
 
+    /// True if it has had a part in a batch.
+    pub fn has_batches(&self) -> bool {
+        !self.0.batch_outcomes.lock().is_empty()
+    }
+
     /// Holds all partitions that the site masters, so that no reader sees them, until a batch has
     /// entered and ended, or [`BatchStep::Leave`] says that the site lacks nothing. For a site that
     /// has recovered while others went on: a crash may have taken frames that the order has.
