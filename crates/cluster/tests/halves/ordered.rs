@@ -131,7 +131,10 @@ fn those_that_repeat_a_transaction_queue_for_the_row() {
     let cluster = started(folder.path(), &logs);
     let (a, b) = (cluster.gateway.clone(), second(&cluster));
     let table = accounts(a.database(), 0);
-    until("the other gateway knows the table", || b.database().find_table("accounts").is_some());
+    let is_ordered = |gateway: &Arc<Gateway>| {
+        gateway.database().design().table(table).is_ok_and(|table| table.is_ordered())
+    };
+    until("the other gateway knows the table", || is_ordered(&b));
     // Three clients read the row, and one of them is first.
     let clients: Vec<Arc<CancelToken>> = (0..3).map(|_| Arc::default()).collect();
     let add = |gateway: &Arc<Gateway>, client: &Arc<CancelToken>| {
