@@ -187,7 +187,7 @@ impl Database {
 /// Completes what was under way, and takes over from sites that are gone.
 fn begin(database: &Database, repairs: Vec<(SiteId, Step)>, gone: &SiteSet) -> Result<(), Error> {
     let runtime = &database.node.runtime;
-    super::ordered::open_order(database)?;
+    let order = super::ordered::open_order(database)?;
     hear_of_sites(runtime, &database.conductor);
     let transport = database.conductor.transport();
     // A gateway may have noticed failures before it had the conductor.
@@ -201,6 +201,7 @@ fn begin(database: &Database, repairs: Vec<(SiteId, Step)>, gone: &SiteSet) -> R
     }
     runtime.block_on(database.conductor.assure_backups())?;
     runtime.block_on(until_replaced(database, gone));
+    super::ordered::run_order(database, order)?;
     remember_from_time_to_time(database);
     Ok(())
 }

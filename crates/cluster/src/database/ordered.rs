@@ -65,19 +65,31 @@ impl Database {
     }
 }
 
-/// Opens the order, if there is one, before other sites can take over from failed ones.
-pub(super) fn open_order(database: &Database) -> Result<(), Error> {
+/// Opens the order, if there is one, before other sites can take over from failed ones. In a
+/// cluster the executor begins now, because sites that wait for it hold what repairs may need. In
+/// one process it begins with [`run_order`].
+pub(super) fn open_order(database: &Database) -> Result<Option<Opened>, Error> {
     let _ = database.order.router.set(Arc::downgrade(&database.router));
     let has_tables = database.design().tables().any(|(_, table)| table.is_ordered());
-    if has_tables || database.node.storage.has_order()? {
-        let storage = &*database.node.storage;
-        read_order(storage, &database.router)?.run(&database.order)?;
+    if !has_tables && !database.node.storage.has_order()? {
+        return Ok(None);
     }
-    Ok(())
+    let opened = read_order(&*database.node.storage, &database.router)?;
+    if opened.engine.is_apart {
+        opened.run(&database.order)?;
+        return Ok(None);
+    }
+    Ok(Some(opened))
+}
+
+/// Executes what a crash has cut off, once the changes of the design that it cut off are repaired:
+/// a partition may have no master until then.
+pub(super) fn run_order(database: &Database, opened: Option<Opened>) -> Result<(), Error> {
+    opened.map_or(Ok(()), |opened| opened.run(&database.order))
 }
 
 /// An order that was read.
-struct Opened {
+pub(super) struct Opened {
     engine: Arc<Ordering<Embedded>>,
     found: crate::ordered::Found,
 }

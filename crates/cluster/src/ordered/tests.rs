@@ -7,7 +7,7 @@
 //!   disks        the order's log, and a log of each site, sync when the seed says so
 //!   checkpoints  of each site, interrupted at each stage; its log is cut
 //!   crash        what is not synced is lost; sites and engine are opened again
-//!   apart        a site alone crashes and is opened again; or the engine alone, while the sites wait
+//!   apart        a site crashes alone and is opened again; or the engine does, and sites wait
 //!   check        a model applies the durable order by what commits have read: the rows are equal, and
 //!                so are the answers. Clients check that no read sees a part of a commit
 //! ```

@@ -90,7 +90,7 @@ struct EnteredBatch {
     attempt: u64,
     held: Held,
     answers: Vec<Option<u64>>,
-    /// The proposed time, and the batch that it was proposed for, once partitions are marked.
+    /// The proposed time and its batch, once partitions are marked.
     proposal: Option<(Time, TxnId)>,
 }
 
