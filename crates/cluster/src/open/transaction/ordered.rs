@@ -78,11 +78,13 @@ impl OrderedPart {
 }
 
 /// Locks the row that the client's last commit has met another writer of. To be called before a
-/// snapshot is taken.
+/// snapshot is taken. If the transaction has read already, does nothing: rows that it has found
+/// absent could appear during the wait.
 pub(super) async fn lock_contended<T: Transport>(
     txn: &mut OpenTransaction<T>,
 ) -> Result<(), OpenError> {
-    let Some(place) = txn.ordered.contended.take() else { return Ok(()) };
+    let has_read = txn.snapshot.is_some() || txn.newest.is_some() || !txn.ordered.reads.is_empty();
+    let Some(place) = txn.ordered.contended.take().filter(|_| !has_read) else { return Ok(()) };
     let mode = LockMode::Exclusive;
     if txn.gateway.lock(txn.owner, place.clone(), mode, true, &txn.cancel).await? {
         txn.locked.push(place);
