@@ -38,31 +38,6 @@ fn a_driver_calls_a_procedure_with_parameters() {
 }
 
 #[test]
-fn many_writers_of_one_row_of_an_ordered_table_all_succeed() {
-    const CLIENTS: i64 = 24;
-    const EACH: i64 = 15;
-    let folder = tempfile::TempDir::new().expect("a folder");
-    let fixture = Fixture::serve(Options::in_folder(folder.path(), 2), options());
-    let made = "create table hot (id int primary key, n bigint) with (isolation = ordered);
-        insert into hot values (1, 0)";
-    fixture.client().batch_execute(made).expect("a row");
-    // Optimistic commits alone would fail ten times in a row.
-    std::thread::scope(|scope| {
-        for _ in 0..CLIENTS {
-            scope.spawn(|| {
-                let mut client = fixture.client();
-                for _ in 0..EACH {
-                    let done = client.batch_execute("update hot set n = n + 1 where id = 1");
-                    done.expect("clients that repeat it queue for the row");
-                }
-            });
-        }
-    });
-    let row = fixture.client().query_one("select n from hot", &[]).expect("the row");
-    assert_eq!(row.get::<_, i64>(0), CLIENTS * EACH);
-}
-
-#[test]
 fn calls_that_conflict_are_repeated_by_the_server() {
     let folder = tempfile::TempDir::new().expect("a folder");
     let fixture = Fixture::serve(Options::in_folder(folder.path(), 2), options());

@@ -343,7 +343,7 @@ impl<T: Transport> OpenTransaction<T> {
     ) -> Result<(), OpenError> {
         let place = (table, key.clone());
         if self.ordered.has(self.gateway.router(), table) && !key.is_empty() {
-            return lock_contended(self).await;
+            return Ok(());
         }
         let asked = self.gateway.lock(self.owner, place.clone(), mode, waits, &self.cancel);
         if asked.await? || self.kept.contains(&place) {
@@ -751,7 +751,6 @@ impl<T: Transport> OpenTransaction<T> {
         key: &Key,
         mut visit: impl FnMut(&[u8], Time),
     ) -> Result<bool, OpenError> {
-        lock_contended(self).await?;
         for look in 0..LOOKS_MAX {
             let newest = match &mut self.newest {
                 Some(newest) => newest,

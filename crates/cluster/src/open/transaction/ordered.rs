@@ -11,8 +11,8 @@
 //!
 //! **Hot rows.** Of the writers of one row, one is applied in each batch. A client whose commit has
 //! met another writer of a row therefore locks that row when its next transaction begins, before it
-//! takes a snapshot. So clients that repeat their transactions queue for the row, and do not meet
-//! again.
+//! takes a snapshot. So clients that repeat their transactions queue for the row. An UPDATE by key
+//! takes no snapshot before its row, and does not queue.
 //!
 //! A table that the transaction has created itself has no order yet, because no other transaction
 //! can see it. So a definition and the first rows of its table are one ordinary commit.
