@@ -75,11 +75,15 @@ impl Site {
         table.set_backups(Backups::NONE);
     }
 
-    /// Locks all partitions of a table, in key order.
+    /// Locks all partitions of a table, in key order, first those that the site masters. They may be
+    /// locked by a commit that waits for others to take over from a failed site. So the replicas,
+    /// which do that, are not locked during that wait.
     pub(crate) async fn hold_all(&self, table: &Table) -> Held {
         'again: loop {
             let mut held = Held::default();
-            for partition in &table.overlapping(&KeyRange::all()) {
+            let (masters, replicas): (Vec<_>, Vec<_>) =
+                table.overlapping(&KeyRange::all()).into_iter().partition(|p| p.is_master());
+            for partition in masters.iter().chain(&replicas) {
                 if !held.wait_for(partition).await {
                     continue 'again;
                 }

@@ -231,11 +231,9 @@ impl<T: Transport> Ordering<T> {
         commits: &[&OrderedCommit],
         known: Option<&BatchOutcome>,
     ) -> Result<Executed, LogError> {
-        // The clients of an earlier run are gone, so any conflict will do.
-        let conflict = |applied: &bool| (!applied).then_some(Conflict::Forgotten);
         let mut verdict = known.map(|known| Verdict {
             outcome: known.clone(),
-            conflicts: known.applied.iter().map(conflict).collect(),
+            conflicts: known.applied.iter().map(not_applied).collect(),
         });
         let (mut failures, mut lost) = (0, SiteSet::EMPTY);
         loop {
@@ -471,6 +469,12 @@ pub(super) struct Executed {
 }
 
 impl Executed {
+    /// A batch that all sites have.
+    pub(super) fn of(outcome: &BatchOutcome) -> Executed {
+        let conflicts = outcome.applied.iter().map(not_applied).collect();
+        Executed { time: outcome.time, conflicts, sites: SiteSet::EMPTY, first: SiteId(1) }
+    }
+
     /// The answers to its commits.
     pub(super) fn answers(&self) -> impl Iterator<Item = Result<Applied, NotOrdered>> {
         let applied = Applied { time: self.time, site: self.first };
@@ -479,6 +483,12 @@ impl Executed {
             Some(conflict) => Err(NotOrdered::Conflict(conflict.clone())),
         })
     }
+}
+
+/// The conflict of a commit that was decided before. Its reason was not kept, and its client only
+/// asks whether it was applied.
+fn not_applied(applied: &bool) -> Option<Conflict> {
+    (!applied).then_some(Conflict::Forgotten)
 }
 
 fn refuse(commits: &[Arc<Waiting>], why: impl Fn(&Waiting) -> NotOrdered) {

@@ -132,8 +132,8 @@ struct State {
     until_running: Vec<Waker>,
     /// The batch that the executor is installing.
     decided: Option<Decided>,
-    /// The last batch that was found in the order.
-    found: Option<OrderedBatch>,
+    /// The batches that were found in the order, from the first on that sites may lack.
+    found: Vec<OrderedBatch>,
     takeovers: u64,
     /// The outcomes of commits of gateways elsewhere.
     recent: Recent,
@@ -149,13 +149,18 @@ struct State {
 }
 
 impl State {
-    /// Notes outcomes in the logs of sites.
-    fn know(&mut self, outcomes: Vec<BatchOutcome>) {
-        if let Some(found) = self.found.as_ref().filter(|_| self.decided.is_none()) {
-            let outcome = outcomes.iter().find(|outcome| outcome.number == found.number);
-            self.decided = outcome.map(|outcome| decided(found, outcome.clone()));
+    /// Notes outcomes in the logs of sites. Only the last batch with an outcome may be lacking at
+    /// sites: each is entered after the one before has ended.
+    fn know(&mut self, outcomes: &[BatchOutcome]) {
+        let known = self.decided.as_ref().map_or(0, Decided::number);
+        let later = self.found.iter().rev().take_while(|found| found.number > known);
+        let with_outcome = later.filter_map(|found| {
+            let outcome = outcomes.iter().find(|outcome| outcome.number == found.number)?;
+            Some(decided(found, outcome.clone()))
+        });
+        if let Some(last) = with_outcome.into_iter().next() {
+            self.decided = Some(last);
         }
-        self.of_lost.extend(outcomes);
     }
 }
 
@@ -216,15 +221,16 @@ impl OrderQueue {
     pub(super) fn is_done(&self, number: u64) {
         let mut state = self.state.lock();
         state.decided.take_if(|decided| decided.number() <= number);
-        state.found.take_if(|found| found.number <= number);
+        state.found.retain(|found| found.number > number);
     }
 
-    /// Some sites may lack the last batch that was found in the order.
-    pub(super) fn may_lack(&self, batch: OrderedBatch, outcome: Option<BatchOutcome>) {
+    /// Some sites may lack the last of these batches that has an outcome, which one of these or a
+    /// site that cannot be asked may know.
+    pub(super) fn may_lack(&self, batches: Vec<OrderedBatch>, outcomes: &[BatchOutcome]) {
         let mut state = self.state.lock();
-        state.found = Some(batch);
-        let known = outcome.into_iter().chain(std::mem::take(&mut state.of_lost)).collect();
-        state.know(known);
+        state.found = batches;
+        let known = [outcomes, &state.of_lost].concat();
+        state.know(&known);
     }
 
     /// A takeover begins. Returns the batch that the failed sites may lack.
@@ -236,7 +242,9 @@ impl OrderQueue {
 
     /// Notes outcomes in the log of a site whose process is down.
     pub(crate) fn note_of_lost(&self, outcomes: Vec<BatchOutcome>) {
-        self.state.lock().know(outcomes);
+        let mut state = self.state.lock();
+        state.know(&outcomes);
+        state.of_lost.extend(outcomes);
     }
 
     pub(super) fn of_lost(&self) -> Vec<BatchOutcome> {

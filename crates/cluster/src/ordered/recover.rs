@@ -10,12 +10,12 @@
 //! last batch.
 //!
 //! **In a cluster** the sites go on while the process with the order fails, and another process
-//! opens the order. The sites have ended all but the last batch ([`super::engine`]). Those that
-//! have entered it hold their partitions until the new engine enters again. A batch without an
-//! outcome is decided only once each site was asked for its outcomes, or others have taken over
+//! opens the order. The sites have ended all batches but the last one with an outcome
+//! ([`super::engine`]). Those that have entered that one hold their partitions until the new engine
+//! enters it again; no earlier one may be entered before. A batch without an outcome is decided only once each site was asked for its outcomes, or others have taken over
 //! from the site and its log was read.
 
-use super::engine::Ordering;
+use super::engine::{Executed, Ordering};
 use super::order::BadOrder;
 use super::queue::Decided;
 use super::recent::Outcome;
@@ -59,13 +59,14 @@ impl<T: Transport> Ordering<T> {
         let asked = asked.collect();
         let found = Found { batches, reported, asked };
         self.progress.lock().next = found.batches.last().map_or(0, |batch| batch.number) + 1;
-        if let Some(last) = found.last().filter(|_| self.is_apart) {
-            let mut outcomes = found.reported.clone();
+        if found.last().is_some() && self.is_apart {
+            let mut outcomes: Vec<BatchOutcome> = found.reported.values().cloned().collect();
             for site in self.router.design().sites().iter() {
-                let told = self.tell(site).await.unwrap_or_default();
-                outcomes.extend(told.into_iter().map(|it| (it.number, it)));
+                outcomes.extend(self.tell(site).await.unwrap_or_default());
             }
-            self.queue.may_lack(last.clone(), outcomes.remove(&last.number));
+            let known = outcomes.iter().map(|outcome| outcome.number).max().unwrap_or(0);
+            let batches = found.batches.iter().filter(|it| it.number >= known);
+            self.queue.may_lack(batches.cloned().collect(), &outcomes);
         }
         self.queue.begin();
         Ok(found)
@@ -93,7 +94,11 @@ impl<T: Transport> Ordering<T> {
             }
             decided += u64::from(outcome.is_none());
             let commits: Vec<&OrderedCommit> = batch.commits.iter().collect();
-            let executed = self.execute(batch.number, &commits, outcome).await?;
+            let executed = match outcome {
+                // All sites have it. To enter it again would let partitions go that they hold.
+                Some(outcome) if self.is_apart && batch.number < known => Executed::of(outcome),
+                outcome => self.execute(batch.number, &commits, outcome).await?,
+            };
             let asked = found.asked.get(&batch.number).into_iter().flatten();
             for (asked, answer) in asked.zip(executed.answers()) {
                 asked.iter().for_each(|asked| asked.answer(answer.clone()));

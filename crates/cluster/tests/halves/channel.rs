@@ -3,8 +3,8 @@
 use futures_util::future::LocalBoxFuture;
 use futures_util::task::AtomicWaker;
 use isomer_cluster::{
-    CancelToken, Database, Early, Endpoint, Gateway, Node, Options, Procedures, Reach, Unanswered,
-    Wire,
+    CancelReason, CancelToken, Database, Early, Endpoint, Gateway, Node, Options, Procedures,
+    Reach, Unanswered, Wire,
 };
 use isomer_design::SiteId;
 use isomer_site::{Step, wire};
@@ -20,9 +20,9 @@ use std::time::Duration;
 /// The kind of a transaction of a gateway with a seat.
 const SEATED: u8 = <wire::Seated<'_> as wire::Asked>::KIND;
 
-/// A request or message on its way to a process.
+/// A request or message on its way to a process. A request names the sites of its sender.
 enum Parcel {
-    Ask(Vec<u8>, Arc<Call>),
+    Ask(Vec<SiteId>, Vec<u8>, Arc<Call>),
     Message(Vec<u8>),
 }
 
@@ -57,6 +57,13 @@ impl Drop for Answering {
     }
 }
 
+/// The processes that had the conductor before, and the requests under way.
+#[derive(Default)]
+struct Former {
+    sites: Vec<Vec<SiteId>>,
+    under_way: Vec<(Vec<SiteId>, Arc<CancelToken>)>,
+}
+
 /// The faults of the network, and its counters.
 #[derive(Default)]
 pub(crate) struct Weather {
@@ -74,6 +81,9 @@ pub(crate) struct Weather {
     pub(crate) terms: Mutex<Vec<u64>>,
     /// The sites of the process that has the conductor; at first, those of the first process.
     conductor: Mutex<Option<Vec<SiteId>>>,
+    /// The sites of processes in whose place others have the conductor, and the requests that are
+    /// being carried out.
+    former: Mutex<Former>,
     /// No request reaches the conductor.
     pub(crate) is_conductor_silent: AtomicBool,
     /// No request of the process with this site reaches the conductor.
@@ -122,6 +132,37 @@ impl Weather {
         left() > 0 && is_fence() && {
             self.fences_to_lose.fetch_sub(1, Ordering::SeqCst);
             true
+        }
+    }
+
+    /// Begins a request of a process, unless another has the conductor in its place.
+    fn begin_request(&self, of: &[SiteId]) -> Option<Arc<CancelToken>> {
+        let mut former = self.former.lock().expect("no thread panics with it");
+        let cancel = Arc::new(CancelToken::default());
+        let is_former = former.sites.iter().any(|sites| sites == of);
+        (!is_former).then(|| {
+            former.under_way.push((of.to_vec(), cancel.clone()));
+            cancel
+        })
+    }
+
+    fn end_request(&self, cancel: &Arc<CancelToken>) {
+        let mut former = self.former.lock().expect("no thread panics with it");
+        former.under_way.retain(|(_, other)| !Arc::ptr_eq(other, cancel));
+    }
+
+    /// From now on no request of this process is carried out.
+    fn supersede(&self, sites: Vec<SiteId>) {
+        let is_under_way = || {
+            let former = self.former.lock().expect("no thread panics with it");
+            let mut own = former.under_way.iter().filter(|(of, _)| *of == sites).peekable();
+            let found = own.peek().is_some();
+            own.for_each(|(_, cancel)| cancel.end(CancelReason::Gone));
+            found
+        };
+        self.former.lock().expect("no thread panics with it").sites.push(sites.clone());
+        while is_under_way() {
+            thread::yield_now();
         }
     }
 
@@ -180,7 +221,8 @@ impl Wire for Channels {
         if self.weather.loses(site, &request) {
             return Box::pin(async { Err(Unanswered::Lost) });
         }
-        let sent = self.to(site).map(|to| to.send(Parcel::Ask(request, call.clone())));
+        let sent =
+            self.to(site).map(|to| to.send(Parcel::Ask(self.own.clone(), request, call.clone())));
         let is_sent = sent.is_some_and(|sent| sent.is_ok());
         Box::pin(poll_fn(move |cx| {
             if !is_sent {
@@ -251,8 +293,15 @@ impl Wire for Channels {
 
     fn conduct(&self, term: u64) {
         self.weather.terms.lock().expect("no thread panics with it").push(term);
-        let mut conductor = self.weather.conductor.lock().expect("no thread panics with it");
-        *conductor = Some(self.own.clone()).filter(|own| !own.is_empty());
+        let own = Some(self.own.clone()).filter(|own| !own.is_empty());
+        let before = {
+            let mut conductor = self.weather.conductor.lock().expect("no thread panics with it");
+            std::mem::replace(&mut *conductor, own.clone())
+        };
+        let before = before.unwrap_or_else(|| self.all[0].0.clone());
+        if own.is_some_and(|own| own != before) {
+            self.weather.supersede(before);
+        }
     }
 }
 
@@ -269,31 +318,40 @@ fn host(serving: Serving, inbox: Receiver<Parcel>, weather: Arc<Weather>) {
                 Parcel::Message(bytes) => {
                     endpoint.receive(&bytes).expect("it is what was sent");
                 }
-                Parcel::Ask(request, call) => {
+                Parcel::Ask(of, request, call) => {
                     let (endpoint, weather) = (endpoint.clone(), weather.clone());
                     let call = Answering(call);
-                    thread::spawn(move || answer(&endpoint, &weather, &request, &call));
+                    thread::spawn(move || {
+                        if let Some(cancel) = weather.begin_request(&of) {
+                            answer(&endpoint, &weather, (&request, &cancel), &call);
+                            weather.end_request(&cancel);
+                        }
+                    });
                 }
             }
         }
     });
 }
 
-fn answer(endpoint: &Endpoint, weather: &Weather, request: &[u8], Answering(call): &Answering) {
-    let never_over = CancelToken::default();
+fn answer(
+    endpoint: &Endpoint,
+    weather: &Weather,
+    (request, cancel): (&[u8], &CancelToken),
+    Answering(call): &Answering,
+) {
     if request[1] == SEATED && weather.are_commits_held.load(Ordering::SeqCst) {
         weather.held.fetch_add(1, Ordering::SeqCst);
         while weather.are_commits_held.load(Ordering::SeqCst) {
             thread::park_timeout(Duration::from_millis(1));
         }
     }
-    let answer = endpoint.serve(request, &never_over, |early| {
+    let answer = endpoint.serve(request, cancel, |early| {
         if !weather.is_plain.load(Ordering::SeqCst) {
             weather.passes(&early);
             call.note(|came| came.early.push_back(early));
         }
     });
-    let mut answer = answer.expect("no test cancels it");
+    let Some(mut answer) = answer else { return };
     weather.passes(&answer);
     if weather.is_noisy.load(Ordering::SeqCst) {
         *answer.last_mut().expect("a message has a head") ^= 1;
