@@ -82,7 +82,8 @@ fn every_process_runs_sql_and_may_be_killed() {
              create table ordered (id int primary key, v bigint)
                  with (backups = 1, isolation = ordered);
              insert into ordered select * from accounts;
-             alter table ordered split at (10); alter table ordered remaster at (10) to site 2"
+             alter table ordered split at (10); alter table ordered remaster at (10) to site 2;
+             alter system set fused_rows = 20"
         ))
         .expect("rows at two processes");
     // A process without the conductor.
@@ -94,6 +95,9 @@ fn every_process_runs_sql_and_may_be_killed() {
         wait_for("it serves", || client_at(ports[2]).is_some());
         back
     });
+    // Rows that a client at another process writes have moved there.
+    let moved = "select count(*) from isomer.fused where relation = 'ordered' and home <> site";
+    wait_for("rows have moved", || one(&mut first, moved) != "0");
     wait_for("all rows have backups", || {
         let lacking = "select value::int from isomer.metrics where name = 'isomer_backups_missing'";
         one(&mut first, lacking) == "0"
@@ -118,6 +122,14 @@ fn every_process_runs_sql_and_may_be_killed() {
         });
         back
     });
+    let mut client = clients(&ports[1..2]).remove(0);
+    client.batch_execute("alter system set fused_rows = 0").expect("a setting");
+    let away = "select count(*) from isomer.fused";
+    for mut client in clients(&ports[1..]) {
+        wait_for("all rows are at home", || one(&mut client, away) == "0");
+        let sum = one(&mut client, "select sum(v) from ordered where id < 1000");
+        assert_eq!(sum, (i64::from(ACCOUNTS) * START).to_string());
+    }
     // The trail has outlived the process that had the conductor.
     for client in &mut clients(&ports[1..]) {
         assert!(actions(client) >= audited);

@@ -47,9 +47,22 @@ pub enum Error {
         "the transaction found its keys elsewhere {0} times in a row; this is a fault of the router"
     )]
     Lost(u32),
-    /// A procedure would write to an ordered table, or lock rows of it.
-    #[error("table {0} is ordered: only open transactions write to it")]
+    /// A procedure would write to an ordered table, or read one that may have [fused
+    /// rows](crate::fusion).
+    #[error(
+        "table {0} is ordered: only open transactions write to it, or read it once rows may be fused"
+    )]
     Ordered(TableId),
+    /// A row is said to be fused at a site, and is not there. This is a fault of the database.
+    #[error(
+        "a row of table {table} is not among the fused rows of site {site}, where it should be"
+    )]
+    StrayStub {
+        /// The table.
+        table: TableId,
+        /// The site.
+        site: SiteId,
+    },
     /// The client stopped waiting.
     #[error(
         "the wait was ended{}",

@@ -27,6 +27,7 @@
 //! | [`gateways`] | gateways of other processes: seats, locks, news |
 //! | [`open`] | transactions that arrive statement by statement: snapshots, row locks, intents |
 //! | [`ordered`] | tables whose transactions one total order serializes |
+//! | `fusion` | rows of ordered tables that move to the process that writes them |
 //! | [`shell`](OpenTransaction) | the same for threads that block |
 //! | `embedded` | sites of this process: threads, disks, messages, checkpoints, recovery |
 //! | [`remote`](Wire) | sites in other processes: requests, answers and messages as bytes |
@@ -46,6 +47,7 @@ mod database;
 mod embedded;
 mod error;
 mod folder;
+mod fusion;
 pub mod gateways;
 mod ids;
 mod node;

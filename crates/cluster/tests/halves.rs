@@ -2,6 +2,8 @@
 
 #[path = "halves/channel.rs"]
 mod channel;
+#[path = "halves/fused.rs"]
+mod fused;
 #[path = "halves/gateways.rs"]
 mod gateways;
 #[path = "halves/ordered.rs"]

@@ -636,6 +636,7 @@ pub(crate) fn explain(error: OpenError) -> SqlError {
             SqlError::new(code::OUT_OF_MEMORY, error.to_string())
         }
         OpenError::Mixed | OpenError::MixedReads => mixed(error.to_string()),
+        OpenError::LikeStub => SqlError::new(code::INVALID_PARAMETER, error.to_string()),
         OpenError::Database(error) => database(error),
     }
 }

@@ -5,6 +5,7 @@ use crate::audit;
 use crate::backend::database;
 use crate::conducted;
 use crate::deadlock::lock_name;
+use crate::engine::ordered::{fused_rows, set_fused_rows};
 use crate::engine::questions::{blockers, locks};
 use crate::engine::{Engine, damaged};
 use crate::figures::Figure;
@@ -43,6 +44,7 @@ impl Engine {
                 return self.set_autopilot_processor(percent);
             }
             DesignStatement::SiteMemory(size) => return self.set_site_memory(size),
+            DesignStatement::FusedRows(rows) => return set_fused_rows(self, rows),
             DesignStatement::Reconfigure(statement) => return self.reconfigure(statement),
             DesignStatement::DesignChanges(value) => {
                 return proposals::set_design_changes(self, value);
@@ -326,6 +328,7 @@ impl DesignView for Engine {
             "gateways" => conducted::gateway_rows(self),
             "tables" => self.table_rows(catalog),
             "partitions" => self.partition_rows(catalog),
+            "fused" => fused_rows(self, catalog),
             "sites" => self.site_rows(),
             "checkpoints" => self.checkpoint_rows(),
             "changes" => self.change_rows(),

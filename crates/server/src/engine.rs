@@ -10,7 +10,7 @@
 
 mod backups;
 mod gateways;
-mod ordered;
+pub(crate) mod ordered;
 pub(crate) mod questions;
 mod readers;
 mod sequences;
@@ -217,6 +217,7 @@ fn begin_anew(engine: &Engine, mode: Option<Mode>) -> Result<(), SqlError> {
     if engine.database().site_memory().is_none() {
         engine.database().set_site_memory(engine.kept_site_memory()?);
     }
+    ordered::read_fused_rows(engine)?;
     engine.read_users()?;
     engine.drop_unused()?;
     let catalog = engine.read_catalog(&UnderConstruction::default())?;

@@ -714,6 +714,7 @@ impl Session {
                 Some(if are_off { "off" } else { "on" }.to_owned())
             }
             "site_memory" => Some(show_site_memory(self.engine.database().site_memory())),
+            "fused_rows" => Some(self.engine.database().fused_rows_limit().to_string()),
             "last_commit" => Some(self.last_commit()),
             "transaction_isolation" if self.is_in_block() && self.level().is_some() => {
                 self.level().map(|level| level.name().to_owned())

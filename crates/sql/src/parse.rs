@@ -592,7 +592,7 @@ mod tests {
         assert_eq!(
             error.hint.as_deref(),
             Some(
-                "Expected is autopilot, autopilot_processor_percent, design_changes or site_memory."
+                "Expected is autopilot, autopilot_processor_percent, design_changes, fused_rows or site_memory."
             )
         );
         let memory = DesignStatement::SiteMemory("4GB".to_owned());

@@ -129,13 +129,13 @@ pub(crate) fn follow<T: Transport>(conductor: &Conductor<T>, news: News) -> bool
             let made = enter_table(&mut design, id, table);
             let routing = conductor.table.load().without_table(id).with_table(&design, id);
             conductor.table.store(Arc::new(routing));
-            conductor.ordered.follow(id, table.is_ordered());
+            conductor.ordered.follow(id, table);
             made.is_ok()
         }
         News::Dropped(id) => {
             let mut design = conductor.design.lock();
             conductor.table.store(Arc::new(conductor.table.load().without_table(id)));
-            conductor.ordered.follow(id, false);
+            conductor.ordered.forget(id);
             design.drop_table(id).is_ok()
         }
         News::Design(text) => match Design::parse(&text) {

@@ -174,7 +174,7 @@ impl<T: Transport> Conductor<T> {
             let masters: SiteSet = placed.map(|(_, placement)| placement.master).collect();
             design.drop_table(id).map_err(Box::new)?;
             self.table.store(Arc::new(self.table.load().without_table(id)));
-            self.ordered.follow(id, false);
+            self.ordered.forget(id);
             self.news.add(|| News::Dropped(id));
             (masters, design.sites().clone())
         };

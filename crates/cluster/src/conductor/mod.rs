@@ -61,6 +61,7 @@ pub(crate) use pins::{around_pins, set_pins, turn_plans};
 pub(crate) use reservation::Reservation;
 
 use crate::error::Error;
+use crate::fusion::Mover;
 use crate::gateways::link::Link;
 use crate::gateways::messages::News;
 use crate::gateways::news;
@@ -122,6 +123,8 @@ pub struct Conductor<T> {
     pub(crate) ordered: OrderedTables,
     /// Their commits, which wait for the order.
     pub(crate) order: Arc<OrderQueue>,
+    /// Which of their rows move to the sites of this process.
+    pub(crate) mover: Mover,
     /// The way to the conductor, if this one is, or was, only a copy.
     link: Option<Arc<Link>>,
     /// True while it is a copy.
@@ -167,6 +170,7 @@ impl<T: Transport> Conductor<T> {
             news: news::Log::default(),
             ordered,
             order: Arc::default(),
+            mover: Mover::default(),
             link: None,
             is_copy: AtomicBool::new(false),
         }

@@ -4,6 +4,7 @@ use super::Conductor;
 use super::copy::{home, tell_table};
 use crate::catalog::Definition;
 use crate::error::Error;
+use crate::fusion::keeper::bring_home;
 use crate::ordered::NotOrdered;
 use crate::transport::Transport;
 use isomer_design::TableId;
@@ -24,6 +25,11 @@ pub(crate) async fn set_ordered<T: Transport>(
     if is_ordered {
         home(conductor).begin_order()?;
     }
+    if !is_ordered {
+        for &table in tables {
+            bring_home(conductor, table).await?;
+        }
+    }
     settle(conductor).await?;
     let _reserved = conductor.reserve_definitions().await;
     for &table in tables {
@@ -32,7 +38,7 @@ pub(crate) async fn set_ordered<T: Transport>(
         home(conductor).keep(&after, Definition::Table(table))?;
         let mut design = conductor.design.lock();
         design.set_ordered(table, is_ordered).map_err(Box::new)?;
-        conductor.ordered.follow(table, is_ordered);
+        conductor.ordered.follow(table, design.table(table).map_err(Box::new)?);
         tell_table(conductor, &design, table);
     }
     Ok(())
@@ -58,7 +64,8 @@ pub(super) async fn settle<T: Transport>(conductor: &Conductor<T>) -> Result<(),
     Ok(())
 }
 
-/// Waits until no batch that is not settled names a table that is about to be dropped.
+/// Brings the fused rows of a table home that is about to be dropped, and waits until no batch that
+/// is not settled names it.
 ///
 /// # Errors
 /// As [`set_ordered`].
@@ -66,5 +73,9 @@ pub(super) async fn settle_before_drop<T: Transport>(
     conductor: &Conductor<T>,
     table: TableId,
 ) -> Result<(), Error> {
-    if conductor.ordered.has(table) { settle(conductor).await } else { Ok(()) }
+    if !conductor.ordered.has(table) {
+        return Ok(());
+    }
+    bring_home(conductor, table).await?;
+    settle(conductor).await
 }

@@ -9,6 +9,7 @@
 //! | `isomer-readmit` | readmission of restarted sites |
 //! | `isomer-seats` | seats of gateways of other processes |
 //! | `isomer-news`, `isomer-frees` | of a gateway whose conductor is in another process |
+//! | `isomer-fused` | rows that are fused at the sites of the process |
 //!
 //! They end when the conductor is closed, after completing the work that they have begun. None of
 //! that work waits for an unreachable site. The threads that work for the sites of the process are
@@ -16,6 +17,7 @@
 
 use crate::conductor::{Conductor, FailedOver, link_of};
 use crate::embedded::{Embedded, Runtime, start};
+use crate::fusion::keeper::{prepare, tend};
 use crate::gateways::{Desk, Link};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -31,6 +33,8 @@ const TICKS_TO_SETTLE: u32 = 50;
 const SETTLED: Duration = Duration::from_millis(500);
 /// The longest wait for an answer of the conductor, and the pause after none has come.
 const ANSWER: Duration = Duration::from_secs(2);
+/// The pause between two looks at fused rows.
+const TEND: Duration = Duration::from_millis(100);
 
 /// See the [module documentation](self).
 pub(super) struct Background {
@@ -45,7 +49,10 @@ impl Background {
         runtime: &Arc<Runtime>,
         failed_over: &Arc<Mutex<Vec<FailedOver>>>,
     ) -> Background {
-        Background::with(of_conductor(conductor, runtime, failed_over), Arc::default())
+        let stop = Arc::default();
+        let mut threads = of_conductor(conductor, runtime, failed_over);
+        threads.push(tend_fused(conductor, runtime, &stop));
+        Background::with(threads, stop)
     }
 
     fn with(threads: Vec<JoinHandle<()>>, stop: Arc<AtomicBool>) -> Background {
@@ -71,6 +78,7 @@ impl Background {
             })
         };
         let threads = vec![
+            tend_fused(conductor, runtime, &stop),
             with("isomer-news", |conductor, link, runtime| {
                 runtime.block_on_for(link.step(conductor), ANSWER).unwrap_or(false)
             }),
@@ -119,6 +127,27 @@ impl Background {
             let _ = thread.join();
         }
     }
+}
+
+/// Starts the thread that looks after the rows that are fused at the sites of this process.
+fn tend_fused(
+    conductor: &Arc<Conductor<Embedded>>,
+    runtime: &Arc<Runtime>,
+    stop: &Arc<AtomicBool>,
+) -> JoinHandle<()> {
+    let (conductor, runtime, stop) = (conductor.clone(), runtime.clone(), stop.clone());
+    start("isomer-fused", move || {
+        while !stop.load(Ordering::SeqCst) && !runtime.is_closing() {
+            // What fails is tried again.
+            if conductor.mover.limit() > 0 && link_of(&conductor).is_none() {
+                let _ = runtime.block_on(prepare(&conductor));
+            }
+            if conductor.ordered.fused().is_some() {
+                let _ = runtime.block_on_for(tend(&conductor), ANSWER);
+            }
+            std::thread::park_timeout(TEND);
+        }
+    })
 }
 
 /// Starts the threads that end with the conductor.

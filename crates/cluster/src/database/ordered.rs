@@ -16,7 +16,7 @@ use crate::gateways::messages::Define;
 use crate::ordered::{OrderCounters, Ordering};
 use crate::router::Router;
 use crate::storage::Storage;
-use isomer_design::TableId;
+use isomer_design::{Key, SiteId, TableId};
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
@@ -43,6 +43,26 @@ impl Database {
         }
         let set = crate::conductor::set_ordered(&self.conductor, tables, is_ordered);
         self.node.runtime.block_on(set)
+    }
+
+    /// Sets the number of rows of ordered tables that may [move](crate::fusion) to each site of
+    /// this process, from other processes. With 0, rows that have moved here go home. All processes
+    /// should be told the same.
+    pub fn set_fused_rows(&self, rows: usize) {
+        self.conductor.mover.set_limit(rows);
+    }
+
+    /// The number of rows that may move to each site of this process.
+    pub fn fused_rows_limit(&self) -> usize {
+        self.conductor.mover.limit()
+    }
+
+    /// The rows that have [moved](crate::fusion): their sites, tables and keys, in this order.
+    ///
+    /// # Errors
+    /// [`Error`], if a site with such rows cannot be asked.
+    pub fn fused_rows(&self) -> Result<Vec<(SiteId, TableId, Key)>, Error> {
+        self.node.runtime.block_on(crate::fusion::keeper::fused_rows(&self.conductor))
     }
 
     /// Checks that there can be ordered tables.

@@ -24,7 +24,8 @@
 //! | [`locks`] | row locks, as a state machine without threads |
 //! | [`gateway`] | the shared state of all open transactions, and their waits |
 //! | [`history`] | the lease by which sites keep the history that open snapshots need |
-//! | [`snapshot`] | reads at one time, wherever the rows are |
+//! | [`snapshot`] | reads at one time, wherever the partitions are |
+//! | [`fused`] | the same for ordered tables, some of whose rows may be elsewhere |
 //! | [`workspace`] | the writes so far, and rollback to a savepoint |
 //! | [`transaction`] | a transaction, from its first statement to its commit |
 //! | [`commit`] | the footprint of a commit |
@@ -48,6 +49,7 @@
 //! **Left out.** Predicate locks: ranges are validated.
 
 pub(crate) mod commit;
+mod fused;
 pub(crate) mod gateway;
 mod history;
 pub(crate) mod locks;

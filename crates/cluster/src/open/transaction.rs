@@ -16,11 +16,13 @@
 //! all intents at one time, or none. Row locks are released when the commit is visible; its client
 //! is acknowledged only once it is durable.
 
+mod moves;
 mod ordered;
 
 pub use ordered::own_table;
 
 use super::commit::{footprint, logged_at};
+use super::fused::{self, Found};
 use super::gateway::{CancelReason, CancelToken, Gateway};
 use super::locks::{LockMode, Owner};
 use super::outcome::{Commit, NotCommitted, only_inserts};
@@ -28,6 +30,7 @@ use super::reads::Reads;
 use super::snapshot::{LOOKS_MAX, Seen, SharedSnapshot, Snapshot};
 use super::workspace::{Sees, Workspace};
 use crate::error::Error;
+use crate::fusion::{place, site_of};
 use crate::gateways::messages::Seat;
 use crate::ordered::COMMIT_BYTES_MAX;
 use crate::router::{Call, Ran, Session, unless};
@@ -112,6 +115,11 @@ pub enum OpenError {
         COMMIT_BYTES_MAX >> 20
     )]
     TooLargeToOrder,
+    /// A row of an ordered table looks like a [stub](crate::fusion).
+    #[error(
+        "a row of an ordered table cannot consist of these bytes, which are a mark of the store"
+    )]
+    LikeStub,
     /// An error of the database.
     #[error(transparent)]
     Database(Error),
@@ -260,16 +268,16 @@ impl<T: Transport> OpenTransaction<T> {
         }
         let begun = self.noted.begin_read(self.gateway.transport());
         let mut snapshots = 0;
-        let exists = loop {
+        let found = loop {
             let (snapshot, gateway) = self.reads(self.isolation.is_fixed()).await?;
-            match snapshot.get(gateway, table, key, |row, _| visit(row)).await {
+            match fused::get(snapshot, gateway, (table, key), |row, _| visit(row)).await {
                 Err(Error::Gone) if self.takes_another(&mut snapshots) => {}
                 result => break result?,
             }
         };
-        self.note(begun, table, || Span::Key(key.clone()), usize::from(exists));
-        self.keep_read(table, || Span::Key(key.clone()), usize::from(exists));
-        Ok(exists)
+        self.note(begun, table, || Span::Key(key.clone()), usize::from(found.exists));
+        self.keep_found(table, key, found);
+        Ok(found.exists)
     }
 
     /// Shows the rows of a range as the transaction sees them, with its own writes, until `visit`
@@ -297,10 +305,12 @@ impl<T: Transport> OpenTransaction<T> {
     ) -> Result<(), OpenError> {
         let begun = self.noted.begin_read(self.gateway.transport());
         let (mut snapshots, mut rows, mut last) = (0, 0, None);
+        let mut used = Vec::new();
         let keeps = self.keeps_reads() || self.ordered.has(self.gateway.router(), table);
         let is_fixed = sees == Sees::View && self.isolation.is_fixed();
         loop {
             self.reads(is_fixed).await?;
+            used.clear();
             let snapshot = self.snapshot.as_mut().expect("it was just taken");
             let own = way.through(self.workspace.range(sees, table, range));
             let own = own.map(|(key, intent)| (key.as_bytes(), intent.row.as_deref()));
@@ -313,7 +323,8 @@ impl<T: Transport> OpenTransaction<T> {
                 }
                 flow
             };
-            let scanned = snapshot.scan(&self.gateway, table, range, way, stored).await;
+            let at = (table, range, way);
+            let scanned = fused::scan(snapshot, &self.gateway, at, &mut used, stored).await;
             if scanned.is_ok() {
                 overlay.end();
                 break;
@@ -326,6 +337,9 @@ impl<T: Transport> OpenTransaction<T> {
         }
         self.note(begun, table, || Span::Range(range.clone()), rows);
         self.keep_read(table, || Span::Range(up_to(range, way, last)), rows);
+        for (table, span, rows) in used {
+            self.keep_read(table, || span, rows);
+        }
         Ok(())
     }
 
@@ -419,8 +433,12 @@ impl<T: Transport> OpenTransaction<T> {
     pub fn tables_looked_at_again(&self) -> Vec<TableId> {
         let looks = !self.workspace.is_empty();
         let all = self.ordered.reads().iter().chain([&self.reads]).filter(|_| looks);
-        let tables: BTreeSet<TableId> =
+        let mut tables: BTreeSet<TableId> =
             all.flat_map(|reads| reads.tables().map(|(table, _)| table)).collect();
+        // Fused rows were found by way of their tables, which are among these, or by their keys.
+        self.gateway.router().ordered().fused().iter().for_each(|fused| {
+            tables.remove(fused);
+        });
         tables.into_iter().collect()
     }
 
@@ -500,23 +518,20 @@ impl<T: Transport> OpenTransaction<T> {
         if self.isolation.is_fixed() {
             self.reads(true).await?;
         }
-        self.get_newest(table, key, &mut newest).await?;
+        let found = self.get_newest(table, key, &mut newest).await?;
         if self.ordered.has(self.gateway.router(), table) {
             let newest = self.newest.as_ref().map(Snapshot::time).expect("it was just read");
-            self.read_bytes += self.ordered.keep(
-                newest,
-                table,
-                Span::Key(key.clone()),
-                usize::from(base.is_some()),
-            );
+            let (at, span) = self.span_of(table, key, found);
+            self.read_bytes += self.ordered.keep(newest, at, span, usize::from(found.exists));
+            self.ordered.note_place((table, key.clone()), found);
         }
         if self.isolation.is_fixed() {
             let (snapshot, gateway) = self.reads(true).await?;
-            let was_there = snapshot.get(gateway, table, key, |_, _| {}).await?;
-            if base.is_some_and(|base| base > snapshot.time()) || was_there != base.is_some() {
+            let was = fused::get(snapshot, gateway, (table, key), |_, _| {}).await?;
+            if base.is_some_and(|base| base > snapshot.time()) || was.exists != base.is_some() {
                 return Err(OpenError::Changed);
             }
-            self.keep_read(table, || Span::Key(key.clone()), usize::from(was_there));
+            self.keep_found(table, key, was);
         }
         Ok(Locked { exists: base.is_some(), base: Expect::Version(base) })
     }
@@ -533,6 +548,11 @@ impl<T: Transport> OpenTransaction<T> {
         base: Expect,
         row: Option<Vec<u8>>,
     ) -> Result<(), OpenError> {
+        if self.ordered.has(self.gateway.router(), table)
+            && row.as_ref().is_some_and(|row| site_of(row).is_some())
+        {
+            return Err(OpenError::LikeStub);
+        }
         self.workspace.put(table, key, base, row);
         if self.workspace.bytes() > WORKSPACE_BYTES_MAX {
             return Err(OpenError::TooLarge);
@@ -744,19 +764,37 @@ impl<T: Transport> OpenTransaction<T> {
         }
     }
 
+    /// Adds a row to the read set, where it was found.
+    fn keep_found(&mut self, table: TableId, key: &Key, found: Found) {
+        let (at, span) = match found.fused_at {
+            None => (table, Span::Key(key.clone())),
+            Some(_) => self.span_of(table, key, found),
+        };
+        self.keep_read(at, || span, usize::from(found.exists));
+    }
+
+    /// Where a row was found, as a span.
+    fn span_of(&self, table: TableId, key: &Key, found: Found) -> (TableId, Span) {
+        let site = found.fused_at.zip(self.gateway.router().ordered().fused());
+        let fused = site.and_then(|(site, fused)| Some((fused, place(site, table, key)?)));
+        let (table, key) = fused.unwrap_or_else(|| (table, key.clone()));
+        (table, Span::Key(key))
+    }
+
     /// Shows a row and its commit time, as of now or of a time since the last row was locked.
     async fn get_newest(
         &mut self,
         table: TableId,
         key: &Key,
         mut visit: impl FnMut(&[u8], Time),
-    ) -> Result<bool, OpenError> {
+    ) -> Result<Found, OpenError> {
         for look in 0..LOOKS_MAX {
             let newest = match &mut self.newest {
                 Some(newest) => newest,
                 none => none.insert(Snapshot::take(&self.gateway).await?),
             };
-            if let Some(found) = newest.look(&self.gateway, table, key, 0, &mut visit).await? {
+            let at = (table, key);
+            if let Some(found) = fused::look(newest, &self.gateway, at, 0, &mut visit).await? {
                 return Ok(found);
             }
             // Its master has changed since, or has just restarted, and its history begins later.

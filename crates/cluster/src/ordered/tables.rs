@@ -5,11 +5,12 @@
 //! locked its rows, for the other way, and cannot commit to that table.
 
 use crate::error::Error;
+use crate::fusion::FUSED;
 use arc_swap::ArcSwap;
-use isomer_design::{Access, Design, TableId};
-use isomer_site::Request;
+use isomer_design::{Access, Design, TableDesign, TableId};
+use isomer_site::{Body, Request};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// See the [module documentation](self).
 #[derive(Default)]
@@ -19,6 +20,8 @@ pub struct OrderedTables {
     switched: ArcSwap<BTreeMap<TableId, u64>>,
     /// The number of changes so far.
     switches: AtomicU64,
+    /// The number of the [fused table](crate::fusion); 0: there is none.
+    fused: AtomicU32,
 }
 
 impl OrderedTables {
@@ -28,7 +31,14 @@ impl OrderedTables {
         self.tables.load().contains(&table)
     }
 
-    /// Refuses a transaction that would write to an ordered table without a place in the order.
+    /// The [fused table](crate::fusion), if there is one.
+    #[inline]
+    pub(crate) fn fused(&self) -> Option<TableId> {
+        Some(TableId(self.fused.load(Ordering::SeqCst))).filter(|table| table.0 != 0)
+    }
+
+    /// Refuses a transaction that would write to an ordered table without a place in the order, or
+    /// read one without following stubs.
     ///
     /// # Errors
     /// [`Error::Ordered`].
@@ -37,8 +47,11 @@ impl OrderedTables {
         if tables.is_empty() {
             return Ok(());
         }
-        let written = request.footprint.items().iter().filter(|it| it.access == Access::Write);
-        match written.map(|item| item.table).find(|table| tables.contains(table)) {
+        let is_code = matches!(request.body, Body::Call { .. } | Body::Here(_));
+        let has_stubs = is_code && self.fused().is_some();
+        let items = request.footprint.items().iter();
+        let named = items.filter(|it| it.access == Access::Write || has_stubs);
+        match named.map(|item| item.table).find(|table| tables.contains(table)) {
             Some(table) => Err(Error::Ordered(table)),
             None => Ok(()),
         }
@@ -50,11 +63,25 @@ impl OrderedTables {
         let now: BTreeSet<TableId> = ordered.map(|(table, _)| table).collect();
         let changed: Vec<TableId> =
             self.tables.load().symmetric_difference(&now).copied().collect();
-        changed.iter().for_each(|table| self.follow(*table, now.contains(table)));
+        changed.iter().for_each(|table| self.switch(*table, now.contains(table)));
+        let fused = design.find_table(FUSED).map_or(0, |(table, _)| table.0);
+        self.fused.store(fused, Ordering::SeqCst);
     }
 
     /// Follows a change of one table.
-    pub(crate) fn follow(&self, table: TableId, is_ordered: bool) {
+    pub(crate) fn follow(&self, id: TableId, table: &TableDesign) {
+        self.switch(id, table.is_ordered());
+        if table.name() == FUSED {
+            self.fused.store(id.0, Ordering::SeqCst);
+        }
+    }
+
+    /// Follows the end of a table.
+    pub(crate) fn forget(&self, table: TableId) {
+        self.switch(table, false);
+    }
+
+    fn switch(&self, table: TableId, is_ordered: bool) {
         if self.has(table) == is_ordered {
             return;
         }

@@ -2,12 +2,21 @@
 //! ([`isomer_cluster::ordered`]).
 //!
 //! All store tables of a table have it: its rows, its indexes, and its other layouts.
+//!
+//! **Fused rows** are rows of ordered tables that move to the process whose clients write them
+//! (`isomer_cluster`, module `fusion`). Operators say how many may, and see which have.
 
 use super::Engine;
 use crate::backend::database;
-use isomer_design::TableId;
-use isomer_sql::catalog::{Catalog, Table};
+use isomer_design::{Key, SiteId, TableId};
+use isomer_sql::catalog::{Catalog, Handle, Table};
+use isomer_sql::datum::Datum;
 use isomer_sql::{SqlError, code};
+
+/// The name of the setting.
+const FUSED_ROWS: &str = "fused_rows";
+/// The most rows that a site may be told to take.
+const ROWS_MAX: usize = 1_000_000;
 
 /// True if transactions on a store table are ordered.
 pub(crate) fn is_table_ordered(engine: &Engine, table: TableId) -> bool {
@@ -87,4 +96,53 @@ pub(crate) fn mixed(message: String) -> SqlError {
             "Tables WITH (isolation = ordered) are ordered; definitions are rows of other tables.",
         )
         .hint("Write to them in separate transactions.")
+}
+
+/// `ALTER SYSTEM SET fused_rows`: the number of rows that may move to each site, also for later
+/// starts of the server; 0: no row moves, and those that have moved go home.
+///
+/// # Errors
+/// 22023 if it is no number of rows. 0A000 if there can be no ordered tables here.
+pub(crate) fn set_fused_rows(engine: &Engine, rows: &str) -> Result<(), SqlError> {
+    let number = rows.parse().ok().filter(|rows| *rows <= ROWS_MAX).ok_or_else(|| {
+        let message = format!("invalid value for parameter \"{FUSED_ROWS}\": \"{rows}\"");
+        let hint = format!("It is a number of rows for each site, from 0 to {ROWS_MAX}.");
+        SqlError::new(code::INVALID_PARAMETER, message).hint(hint)
+    })?;
+    if number > 0 {
+        let checked = engine.database().check_order();
+        checked.map_err(|error| SqlError::unsupported(FUSED_ROWS).detail(format!("{error}.")))?;
+    }
+    engine.keep(FUSED_ROWS, rows.to_owned())?;
+    engine.database().set_fused_rows(number);
+    Ok(())
+}
+
+/// Follows the setting as it is stored.
+///
+/// # Errors
+/// Errors of the database.
+pub(crate) fn read_fused_rows(engine: &Engine) -> Result<(), SqlError> {
+    let rows = engine.kept(FUSED_ROWS)?.and_then(|rows| rows.parse().ok());
+    engine.database().set_fused_rows(rows.unwrap_or(0));
+    Ok(())
+}
+
+/// The rows of `isomer.fused`. None, if a site with fused rows cannot be asked.
+pub(crate) fn fused_rows(engine: &Engine, catalog: &Catalog) -> Vec<Vec<Datum>> {
+    let design = engine.database().design();
+    let fused = engine.database().fused_rows().unwrap_or_default();
+    let row = |(site, table, key): (SiteId, TableId, Key)| {
+        let relation = catalog.tables.with(Handle::Part(table)).next()?;
+        let schema = design.table(table).ok()?.schema().clone();
+        let (_, home) = design.partition_of(table, &key)?;
+        let shown = [
+            relation.full_name().label(),
+            schema.format_key(&key),
+            home.master.to_string(),
+            SiteId::to_string(&site),
+        ];
+        Some(shown.map(Datum::Text).to_vec())
+    };
+    fused.into_iter().filter_map(row).collect()
 }

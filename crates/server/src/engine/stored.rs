@@ -254,7 +254,7 @@ impl Engine {
         Ok(self.kept(DESIGN_CHANGES)?.is_none_or(|kept| kept == "on"))
     }
 
-    fn kept(&self, setting: &str) -> Result<Option<String>, SqlError> {
+    pub(crate) fn kept(&self, setting: &str) -> Result<Option<String>, SqlError> {
         let mut entries = self.entries()?.into_iter();
         let kept = entries.find(|entry| entry.kind == "setting" && entry.name == setting);
         Ok(kept.map(|entry| entry.definition))
@@ -280,7 +280,7 @@ impl Engine {
         self.keep(SITE_MEMORY, show_site_memory(max))
     }
 
-    fn keep(&self, setting: &str, value: String) -> Result<(), SqlError> {
+    pub(crate) fn keep(&self, setting: &str, value: String) -> Result<(), SqlError> {
         let (key, row) = self.catalog_row(&Entry::new("setting", setting, value))?;
         self.write(self.catalog_table.0, &[(key, Some(row))])?;
         tell(self, &Told::Settings);

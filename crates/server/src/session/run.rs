@@ -595,6 +595,7 @@ fn design(
     let who = session.identity(&catalog);
     match statement {
         DesignStatement::SiteMemory(_) => check_superuser(&who, "set what the server does")?,
+        DesignStatement::FusedRows(_) => check_all_designs(&who, "let rows move")?,
         DesignStatement::Checkpoint => check_superuser(&who, "make checkpoints")?,
         DesignStatement::Autopilot(_) | DesignStatement::AutopilotProcessor(_) => {
             check_all_designs(&who, "set the autopilot")?;
@@ -623,6 +624,7 @@ fn design(
         DesignStatement::Autopilot(_)
         | DesignStatement::AutopilotProcessor(_)
         | DesignStatement::SiteMemory(_)
+        | DesignStatement::FusedRows(_)
         | DesignStatement::DesignChanges(_)
         | DesignStatement::Approve(_)
         | DesignStatement::Reject(..)

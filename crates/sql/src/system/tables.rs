@@ -194,6 +194,7 @@ pub(super) static TABLES: &[Definition] = tables! {
         "backups" TEXT, "shard_by" TEXT, "isolation" TEXT)
     "isomer" "partitions" ("relation" TEXT, "first_key" TEXT, "end_key" TEXT, "master" TEXT,
         "replicas" TEXT, "pinned" BOOL)
+    "isomer" "fused" ("relation" TEXT, "key" TEXT, "home" TEXT, "site" TEXT)
     "isomer" "sites" ("site" TEXT, "masters" I8, "replicas" I8, "memory_bytes" I8,
         "memory_max" I8, "busy" F8, "log_frames" I8, "log_bytes" I8, "commits" I8, "coordinated" I8, "health" TEXT)
     "isomer" "checkpoints" ("site" TEXT, "running" BOOL, "bytes_done" I8, "last_begin" TSTZ,

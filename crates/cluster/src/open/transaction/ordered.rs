@@ -17,10 +17,12 @@
 //! A table that the transaction has created itself has no order yet, because no other transaction
 //! can see it. So a definition and the first rows of its table are one ordinary commit.
 
+use super::moves::{self, Places};
 use super::{CancelToken, LockMode, OpenError, OpenTransaction};
-use crate::conductor::link_of;
 use crate::error::Error;
-use crate::ordered::{Applied, COMMIT_BYTES_MAX, NotOrdered};
+use crate::fusion::{self, keeper::submit};
+use crate::open::fused::Found;
+use crate::ordered::{Applied, COMMIT_BYTES_MAX, NotOrdered, OrderedTables};
 use crate::router::{Ran, Router, unless};
 use crate::transport::Transport;
 use isomer_design::{Key, KeyRange, Span, TableId, Time};
@@ -41,6 +43,8 @@ pub(super) struct OrderedPart {
     /// A row that another transaction had written when the client's last commit came: to be locked
     /// before the first snapshot.
     contended: Option<(TableId, Key)>,
+    /// The sites of the fused rows that it has read for a write.
+    places: Places,
 }
 
 impl OrderedPart {
@@ -64,6 +68,14 @@ impl OrderedPart {
             self.reads.len() - 1
         });
         self.reads[at_index].add(at, table, span, rows as u64)
+    }
+
+    /// Notes where a row is that may be written.
+    pub(super) fn note_place(&mut self, row: (TableId, Key), found: Found) {
+        match found.fused_at {
+            Some(site) => self.places.insert(row, site),
+            None => self.places.remove(&row),
+        };
     }
 
     /// Forgets the reads of a table.
@@ -145,17 +157,23 @@ pub(super) async fn commit_in_order<T: Transport>(
     let over = |waker: &Waker| cancel.poll_over(waker);
     let durable = txn.seen.until_durable(gateway.transport(), |_| false);
     unless(&over, durable).await.map_err(OpenError::Canceled)??;
-    let reads = std::mem::take(&mut txn.ordered.reads);
-    let writes = txn.workspace.writes().clone();
-    let commit = OrderedCommit { reads, writes, ..OrderedCommit::default() };
-    let submitted = match link_of(router.conductor()) {
-        Some(link) => link.order(router.conductor(), commit).await?,
-        None => router.conductor().order.submit(commit).await,
-    };
-    if let Err(NotOrdered::Conflict(conflict)) = &submitted {
-        txn.cancel.set_contended(contended(conflict));
+    for (table, key) in moves::unplaced(&gateway, txn.workspace.writes()) {
+        let found = txn.get_newest(table, &key, |_, _| {}).await?;
+        txn.ordered.note_place((table, key), found);
     }
+    let reads = std::mem::take(&mut txn.ordered.reads);
+    let writes = moves::placed(&gateway, txn.workspace.writes(), &txn.ordered.places);
+    let commit = OrderedCommit { reads, writes, ..OrderedCommit::default() };
+    let submitted = match submit(router.conductor(), commit).await? {
+        Err(NotOrdered::Conflict(conflict)) => {
+            let conflict = named(conflict, router.ordered());
+            txn.cancel.set_contended(contended(&conflict));
+            Err(NotOrdered::Conflict(conflict))
+        }
+        submitted => submitted,
+    };
     let Applied { time, site } = submitted.map_err(refused)?;
+    moves::note(&gateway, txn.workspace.writes(), time);
     txn.session.has_seen(time);
     let place = Place::At(site);
     if has_written {
@@ -164,6 +182,25 @@ pub(super) async fn commit_in_order<T: Transport>(
     let commit = has_written.then_some(time);
     let committed = Committed { snapshot: Time(time.0 - 1), commit };
     Ok(has_written.then_some(Ran { place, committed, changes: 0, is_found: false }))
+}
+
+/// A conflict with the name that a fused row has for its table.
+fn named(conflict: Conflict, ordered: &OrderedTables) -> Conflict {
+    let row = |table: TableId, key: &Key| {
+        let fused = fusion::parse(key).filter(|_| ordered.fused() == Some(table));
+        fused.map(|(_, table, key)| (table, key))
+    };
+    match &conflict {
+        Conflict::Changed { table, key } => match row(*table, key) {
+            Some((table, key)) => Conflict::Changed { table, key },
+            None => conflict,
+        },
+        Conflict::ReadChanged { table, span } => match row(*table, span.start()) {
+            Some((table, key)) => Conflict::ReadChanged { table, span: Span::Key(key) },
+            None => conflict,
+        },
+        _ => conflict,
+    }
 }
 
 /// The row that another transaction had written.
