@@ -50,7 +50,6 @@ impl<'c, T: Transport> Readmission<'c, T> {
     }
 
     /// Makes the site drop what the design does not give it any more, and makes it a member again.
-    /// The caller has reserved definitions.
     ///
     /// # Errors
     /// [`Refusal`], of the first step that is refused.
@@ -82,8 +81,9 @@ impl<'c, T: Transport> Readmission<'c, T> {
         }
         // Concurrently: a partition to reconcile may be locked by a task that waits for another
         // partition to reconcile.
-        let held = describe(&self.conductor.transport, site).await?.into_iter();
-        let each = held.map(|holding| self.readmit_holding(holding));
+        let held = describe(&self.conductor.transport, site).await?;
+        self.forget_dropped(&held).await?;
+        let each = held.into_iter().map(|holding| self.readmit_holding(holding));
         let done: Vec<Result<(), Refusal>> = iter(each).buffer_unordered(AT_ONCE).collect().await;
         done.into_iter().collect::<Result<(), Refusal>>()?;
         self.let_go_of_lost(site).await?;
@@ -101,11 +101,28 @@ impl<'c, T: Transport> Readmission<'c, T> {
         Ok(())
     }
 
+    /// Makes the site forget tables that were dropped while it was down. A table that is being
+    /// created is not in the design yet, so these wait for the end of each definition.
+    async fn forget_dropped(&self, held: &[Holding]) -> Result<(), Refusal> {
+        let is_unknown = |table: &TableId| self.conductor.design().table(*table).is_err();
+        let mut tables: BTreeSet<TableId> = held.iter().map(|holding| holding.table).collect();
+        tables.retain(is_unknown);
+        if tables.is_empty() {
+            return Ok(());
+        }
+        let _definitions = self.conductor.reserve_definitions().await;
+        for table in tables.into_iter().filter(is_unknown) {
+            self.conductor.transport.step(self.site, Step::Forget(table)).await?;
+        }
+        Ok(())
+    }
+
     /// Discards what the design does not give the site, and reconciles the rest with the design.
     async fn readmit_holding(&self, holding: Holding) -> Result<(), Refusal> {
         let site = self.site;
         let (table, range) = (holding.table, holding.range.clone());
         if self.conductor.design().table(table).is_err() {
+            // It has been dropped by now.
             return self.conductor.transport.step(site, Step::Forget(table)).await.map(drop);
         }
         // Nothing is reserved yet, because a task that has reserved the partition may wait for the
