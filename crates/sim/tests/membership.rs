@@ -92,3 +92,24 @@ fn a_table_is_created_while_a_site_cannot_be_readmitted() {
     assert!(world.is_done(backed));
     world.end();
 }
+
+#[test]
+fn a_takeover_does_not_wait_for_a_replaced_site() {
+    let cluster = three_sites();
+    let world = cluster.world.clone();
+    assert!(world.is_done(lose(&cluster, S2)));
+    // It restarts, and answers until the takeover from s1 has its history.
+    world.start(S2);
+    world.wait_for_again(S2);
+    world.hold(Gate::Disk(S3));
+    let takeover = lose(&cluster, S1);
+    assert!(!world.is_done(takeover), "s3 has not fenced s1 durably");
+    world.hold(Gate::Disk(S2));
+    world.let_go(Gate::Disk(S3));
+    world.run_for(SECOND_NS, || false);
+    assert!(!world.is_done(takeover), "s2 has not noted durably that s1 is replaced");
+    world.crash_hard(S2);
+    world.run_for(SECOND_NS, || world.is_done(takeover));
+    assert!(world.is_done(takeover));
+    world.end();
+}

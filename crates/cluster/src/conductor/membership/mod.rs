@@ -131,12 +131,18 @@ impl Membership {
         self.members.lock().is_taken_over(site)
     }
 
-    fn replace(&self, site: SiteId, moved: usize, decided: Option<BTreeMap<TxnId, Time>>) {
-        self.members.lock().replace(site, moved, decided);
+    fn replace(
+        &self,
+        site: SiteId,
+        moved: usize,
+        decided: Option<BTreeMap<TxnId, Time>>,
+        untold: &SiteSet,
+    ) {
+        self.members.lock().replace(site, moved, decided, untold);
     }
 
-    fn admit(&self, site: SiteId) {
-        self.members.lock().admit(site);
+    fn admit(&self, site: SiteId) -> bool {
+        self.members.lock().admit(site)
     }
 
     /// Begins a takeover or a readmission of sites. `None` while one of these is under way with one

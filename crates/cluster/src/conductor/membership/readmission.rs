@@ -88,8 +88,10 @@ impl<'c, T: Transport> Readmission<'c, T> {
         done.into_iter().collect::<Result<(), Refusal>>()?;
         self.let_go_of_lost(site).await?;
         self.conductor.transport.step(site, Step::Admit(site)).await?;
+        if !self.conductor.membership.admit(site) {
+            return Err(Refusal::Unavailable(site));
+        }
         note_found(self.conductor, site);
-        self.conductor.membership.admit(site);
         // After the admission, because a site that is only now restarting asks afterwards which
         // sites to accept.
         self.have_heard(site).await?;
