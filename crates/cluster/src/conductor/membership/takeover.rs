@@ -395,7 +395,6 @@ impl<'c, T: Transport> Takeover<'c, T> {
             if !found.contains(&range.start) {
                 let merge = Change::Merge { table, at: range.start.clone() };
                 self.conductor.enter(&merge).map_err(|error| error.to_string())?;
-                continue;
             }
             for at in found.iter().filter(|start| range.contains(start)).cloned() {
                 if at != range.start {
