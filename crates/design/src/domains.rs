@@ -28,6 +28,11 @@ impl Domains {
         self.0.get(&one) == self.0.get(&other)
     }
 
+    /// True if both sites are in one process, and a failure of that leaves other sites.
+    pub fn fail_together(&self, one: SiteId, other: SiteId) -> bool {
+        !self.0.is_empty() && self.share(one, other)
+    }
+
     /// The number of processes that have some of these sites and do not have `site`.
     pub fn beyond(&self, site: SiteId, sites: &SiteSet) -> usize {
         if self.0.is_empty() {
@@ -63,6 +68,9 @@ mod tests {
         let domains: Domains = [sites([3, 4]), sites([5, 6])].into_iter().collect();
         let [s1, s2, s3] = [1, 2, 3].map(SiteId);
         assert!(domains.share(s1, s2) && !domains.share(s2, s3));
+        assert!(domains.fail_together(s1, s2) && !domains.fail_together(s2, s3));
+        let alone = Domains::default();
+        assert!(alone.share(s1, s2) && !alone.fail_together(s1, s2), "no site would be left");
         assert_eq!(domains.beyond(s1, &sites([2, 3, 4, 5])), 2);
         let suffice = |count, all: &[u16], has: &[u16]| {
             let set = |of: &[u16]| sites(of.iter().copied());

@@ -104,6 +104,12 @@ fn seeds_that_failed_once_keep_every_promise() {
         // A site reported that it had released a mastership, and lost the release in a crash.
         (750_279, SimOptions { failover: true, serializable: true, ..usual }),
         (756_507, SimOptions { failover: true, serializable: true, ..usual }),
+        // A process was declared dead while it ran. One of its sites showed a commit that only the
+        // other one had.
+        (757_339, SimOptions { failover: true, serializable: true, ..usual }),
+        // A site had merged two partitions, one of which it had split before. Its follower knew
+        // neither, and the takeover forgot the right partition.
+        (810_530, SimOptions { failover: true, serializable: true, ..usual }),
         // The former owner of a log served an old version of a row, and a commit looked
         // lost.
         (6_100_959, SimOptions { backups: true, cluster: true, ..usual }),

@@ -47,8 +47,12 @@
 //! **Void.** If other sites take a partition over ([`crate::tail`]), no backup will acknowledge the
 //! events that its former master has in doubt. Clients that wait for them get an unknown outcome.
 //!
-//! **Left out.** A reply to a read at a replica rests on the master and that replica only, whatever
-//! number of backups the table asks for.
+//! **A replica in its master's process** fails with the master, so it shows events only once
+//! backups in other processes have them: its feed is not closed before
+//! ([`backed_until`](crate::tail::backed_until)).
+//!
+//! **Left out.** A reply to a read at a replica in another process rests on the master and that
+//! replica only, whatever number of backups the table asks for.
 
 use crate::error::{Failure, Refusal};
 use crate::frame::FrameKind;
@@ -182,6 +186,12 @@ fn void() -> LogError {
 fn reached(partition: &SitePartition) -> Reached {
     let (table, start) = place(partition);
     Reached { table, start, version: partition.version() }
+}
+
+/// True if backups have acknowledged all events of a partition, whose lock the caller holds.
+pub(crate) fn is_backed_up(master: &Site, partition: &SitePartition) -> bool {
+    let waits = master.backups.waits.lock();
+    waits.books.get(&place(partition)).is_none_or(|book| book.open.is_empty())
 }
 
 impl Waits {

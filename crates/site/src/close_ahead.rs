@@ -33,6 +33,7 @@
 //! with rare but regular writes. It counts from real time, not from the site's clock, so promises
 //! cannot drive the clock ever further ahead.
 
+use crate::backup::is_backed_up;
 use crate::message::Message;
 use crate::partition::SitePartition;
 use crate::site::Site;
@@ -104,7 +105,7 @@ impl Site {
         start: Key,
         at_least: Time,
     ) {
-        match self.promise(table, &start, at_least) {
+        match self.promise(from, table, &start, at_least) {
             Some((last, until)) => {
                 self.network.send(self.id, from, Message::CloseAhead { table, start, last, until });
             }
@@ -113,13 +114,21 @@ impl Site {
     }
 
     /// Closes a partition ahead up to at least a time, if that is allowed.
-    fn promise(&self, table: TableId, start: &Key, at_least: Time) -> Option<(Time, Time)> {
+    fn promise(
+        &self,
+        to: SiteId,
+        table: TableId,
+        start: &Key,
+        at_least: Time,
+    ) -> Option<(Time, Time)> {
         let partition = self.table(table)?.starting_at(start)?;
         if !partition.lock.try_once() {
             return None;
         }
         let last = partition.last();
-        let is_fit = partition.is_master() && !partition.is_gone();
+        // A site of this process shows only events that backups have.
+        let is_shown = !self.domains.fail_together(self.id, to) || is_backed_up(self, &partition);
+        let is_fit = partition.is_master() && !partition.is_gone() && is_shown;
         let until = self.may_promise(last, at_least).filter(|_| is_fit);
         until.into_iter().for_each(|until| partition.close_ahead(until));
         partition.lock.unlock();

@@ -325,8 +325,8 @@ impl Site {
         position: Position,
     ) -> Arc<SitePartition> {
         let stamp = Stamp { version, last: install.last };
-        let core =
-            Partition::new(table.id, install.range.clone(), stamp, install.last, install.since);
+        let complete = shown_until(self, install.source, install.last);
+        let core = Partition::new(table.id, install.range.clone(), stamp, complete, install.since);
         let partition = Arc::new(SitePartition::new(core, Some(install.source), SiteSet::EMPTY));
         partition.set_origin(origin);
         partition.set_position(position);
@@ -335,6 +335,13 @@ impl Site {
         self.reshape(table, &[], std::slice::from_ref(&partition));
         partition
     }
+}
+
+/// The time up to which a copy of a partition of `source`, with its last event at `last`, may be
+/// read without a closed time of `source`. [`Time::ZERO`] in the master's process: the copy may
+/// hold events that no backup has, and only the master knows.
+pub(crate) fn shown_until(site: &Site, source: SiteId, last: Time) -> Time {
+    if site.domains.fail_together(site.id, source) { Time::ZERO } else { last }
 }
 
 /// Takes a snapshot of the newest state of a partition.

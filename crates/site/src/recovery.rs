@@ -15,6 +15,7 @@
 //! an unreadable frame is an error with its position.
 
 use crate::checkpoint::{self, Decoded, PartitionState};
+use crate::copy::shown_until;
 use crate::frame::{FrameHead, FrameKind};
 use crate::held::Held;
 use crate::partition::{Readers, SitePartition, Table, Term};
@@ -174,7 +175,8 @@ impl Site {
     fn restore(&self, state: PartitionState) {
         let table = self.table_or_new(state.table);
         let stamp = Stamp { version: state.version, last: state.last };
-        let complete = if state.source.is_some() { state.last } else { Time::MAX };
+        let of_copy = |source| shown_until(self, source, state.last);
+        let complete = state.source.map_or(Time::MAX, of_copy);
         let core = Partition::new(state.table, state.range, stamp, complete, Time::ZERO);
         let partition = SitePartition::new(core, state.source, state.followers);
         partition.set_released_to(state.released_to);

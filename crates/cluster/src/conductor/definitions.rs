@@ -14,8 +14,9 @@
 //! ```
 //!
 //! Definitions are made one after the other: each reserves [`DEFINITIONS`], a table that does not
-//! exist. A readmission reserves it too, because no table may be created or dropped during one.
+//! exist. A readmission reserves it only to find out which tables were dropped: it may take long.
 
+use super::membership::not_known;
 use super::{Conductor, Reservation, backups, copy, protocol};
 use crate::catalog::Definition;
 use crate::conductor::copy::home;
@@ -216,7 +217,7 @@ impl<T: Transport> Conductor<T> {
             Ok(wanted)
         };
         let design = wanted(&self.design())?;
-        design.sites().iter().try_for_each(|site| self.check_site(site))?;
+        design.sites().iter().try_for_each(|site| check_readmitted(self, site))?;
         let mut changes = backups::lacking(self, &design, "it is to be a backup");
         changes.steps.retain(|step| step.change.table() == Some(table));
         self.change_all(&changes).await?;
@@ -301,7 +302,7 @@ impl<T: Transport> Conductor<T> {
 
     /// Removes a site that holds nothing. The caller has reserved definitions.
     pub(super) async fn remove_site(&self, site: SiteId) -> Result<(), Error> {
-        self.check_site(site)?;
+        check_readmitted(self, site)?;
         let change = Change::RemoveSite { site };
         // Other sites may still lack outcomes of transactions that this site has coordinated.
         if let Err(refusal) = protocol::ask(&self.transport, site, Step::Finish).await {
@@ -324,6 +325,16 @@ impl<T: Transport> Conductor<T> {
     /// Waits until no definition is under way, and blocks others.
     pub(super) async fn reserve_definitions(&self) -> Reservation<'_> {
         self.reservations.take(&[definitions()]).await
+    }
+}
+
+/// Fails if a site cannot be reached, or was away and is not readmitted yet. A site whose log
+/// has failed needs no definition: it restarts before it serves again.
+fn check_readmitted<T: Transport>(conductor: &Conductor<T>, site: SiteId) -> Result<(), Error> {
+    conductor.check_site(site)?;
+    match conductor.transport.failure(site).is_none() && conductor.is_given_up(site) {
+        true => Err(not_known(site)),
+        false => Ok(()),
     }
 }
 

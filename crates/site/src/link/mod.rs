@@ -43,7 +43,7 @@ use crate::tail::{OtherTails, OwnTail};
 use incoming::Incoming;
 use isomer_design::{Key, KeyRange, SiteId, TableId, Time, Version};
 use isomer_log::Position;
-use outgoing::Link;
+use outgoing::{Link, close_beside};
 use parking_lot::Mutex;
 use received::{Answers, Marks};
 use std::collections::BTreeMap;
@@ -135,7 +135,10 @@ impl Site {
             Message::Done { txns } => self.hear_done(from, &txns),
             Message::AskReceived { question } => self.asked_what_is_received(from, question),
             Message::Received { question, up_to } => self.hear_received(from, question, up_to),
-            Message::Ack { events } => self.hear_ack(from, events),
+            Message::Ack { events } => {
+                self.hear_ack(from, events);
+                close_beside(self);
+            }
             Message::AskAck { partitions } => self.asked_for_acks(from, partitions),
             Message::Tailed { incarnation, received } => {
                 self.hear_tailed(from, incarnation, received);

@@ -5,6 +5,9 @@
 //! which there are no other events. Only durable frames are sent, so a replica never has events
 //! that its master could lose.
 //!
+//! **In the same process** a replica fails with its master. Its feed is closed only as far as
+//! enough backups in other processes have all events: readers there wait for that.
+//!
 //! **Heartbeats** carry the closed time alone. To limit messages between idle sites, they grow
 //! rarer while no reader asks for the feed to be closed (at 1, 2, 4, 8, 16, 32, 48 ticks after the
 //! last request). A reader of a replica that lags asks ([`crate::close_ahead`]), and gets frequent
@@ -15,7 +18,7 @@ use crate::message::{Epoch, Feed, FeedItem, Message, Question, TailItem};
 use crate::partition::SitePartition;
 use crate::record::{Event, Record, read_frame};
 use crate::site::{Outgoing, Site};
-use crate::tail::TailNews;
+use crate::tail::{TailNews, backed_until};
 use isomer_design::{Key, SiteId, SiteSet, Time};
 use isomer_log::Position;
 use std::collections::BTreeMap;
@@ -157,7 +160,13 @@ impl Site {
         let tail = self.tail_of(&frames, durable, &links);
         let items: Vec<(&SiteSet, FeedItem)> =
             frames.iter().flat_map(|frame| feed_items(self.id, frame)).collect();
+        let is_beside = |site: SiteId| self.domains.fail_together(self.id, site);
+        let backed = match links.keys().any(|site| is_beside(*site)) {
+            true => backed_until(self, durable, closed),
+            false => closed,
+        };
         for (site, link) in links.iter_mut() {
+            let closed = if is_beside(*site) { backed } else { closed };
             let followed = |(followers, item): &(&SiteSet, FeedItem)| {
                 followers.contains(*site).then(|| item.clone())
             };
@@ -370,6 +379,18 @@ impl Site {
         link.sent += 1;
         let (from, number, since) = (self.incarnation, link.sent, link.opened_at);
         self.send(to, Message::Feed(Feed { from, epoch, since, number, items, closed }));
+    }
+}
+
+/// Closes the feeds for which readers at other sites of the master's process wait, after an
+/// acknowledgement of a backup.
+pub(super) fn close_beside(master: &Site) {
+    let is_awaited = |(site, link): (&SiteId, &Link)| {
+        link.wants != Time::ZERO && master.domains.fail_together(master.id, *site)
+    };
+    let is_any_awaited = master.links.outgoing.lock().iter().any(is_awaited);
+    if is_any_awaited {
+        master.ship();
     }
 }
 

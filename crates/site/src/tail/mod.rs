@@ -78,7 +78,7 @@ mod takeover;
 
 pub use others::Fenced;
 pub(crate) use others::{OtherTails, forget_masters};
-pub(crate) use own::{OwnTail, TailNews, end_tail_of, replace_tail_of};
+pub(crate) use own::{OwnTail, TailNews, backed_until, end_tail_of, replace_tail_of};
 pub use settled::{Settled, Unended};
 pub use takeover::{Lost, TakeOver, take_over};
 

@@ -35,6 +35,11 @@ pub(crate) struct OwnTail {
     is_kept: bool,
     /// The end of the last vote or decision in the tail, stable or not.
     votes_end: Position,
+    /// Closed times that backups may not have: all events up to a time are in the log up to a
+    /// position.
+    closed: VecDeque<(Position, Time)>,
+    /// Enough backups have all events up to this time.
+    backed: Time,
     /// The tail is sent once backups have acknowledged all tickets up to this one.
     begins_after: Ticket,
     has_begun: bool,
@@ -176,12 +181,13 @@ impl Site {
     fn settle_tail(&self, own: &mut OwnTail) {
         own.unheard.retain(|change| !self.lacking(change).is_empty());
         let heard = own.unheard.first().map_or(Position::MAX, |change| change.position);
-        while let Some((position, ticket)) = own.marks.front_mut() {
+        for (position, ticket) in own.marks.iter_mut().filter(|(_, ticket)| ticket.is_none()) {
             let frame = own.tail.frames.get(position).expect("marks are of frames");
-            if ticket.is_none() && self.is_installed(frame) {
+            if self.is_installed(frame) {
                 *ticket = Some(self.last_ticket());
             }
-            let position = *position;
+        }
+        while let Some((position, ticket)) = own.marks.front().copied() {
             if position >= heard || !ticket.is_some_and(|ticket| self.is_acknowledged(ticket)) {
                 break;
             }
@@ -338,6 +344,29 @@ impl Site {
         let (keeping, have) = self.tail_keepers(position);
         !self.links.own_tail.lock().has_begun || self.asked(count).is_met_by(&keeping, &have)
     }
+}
+
+/// The time up to which another site of a master's process may show the master's events: enough
+/// backups have all of them. All events up to `closed` are in the log up to `durable`.
+pub(crate) fn backed_until(master: &Site, durable: Position, closed: Time) -> Time {
+    let mut own = master.links.own_tail.lock();
+    if !own.is_kept {
+        return closed; // No commit waits for a backup.
+    }
+    match own.closed.back_mut().filter(|(position, _)| *position == durable) {
+        Some((_, time)) => *time = closed,
+        None => own.closed.push_back((durable, closed)),
+    }
+    let is_open = |(_, ticket): &&(Position, Option<Ticket>)| {
+        !ticket.is_some_and(|ticket| master.is_acknowledged(ticket))
+    };
+    let first = own.marks.iter().find(is_open).map_or(Position::MAX, |(position, _)| *position);
+    if master.is_acknowledged(own.begins_after) {
+        while let Some((_, time)) = own.closed.pop_front_if(|(position, _)| *position < first) {
+            own.backed = time.max(own.backed);
+        }
+    }
+    own.backed
 }
 
 /// Ends the reliance of a site on the tail that a follower keeps, if the follower has stopped

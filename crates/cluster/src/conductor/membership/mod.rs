@@ -131,12 +131,18 @@ impl Membership {
         self.members.lock().is_taken_over(site)
     }
 
-    fn replace(&self, site: SiteId, moved: usize, decided: Option<BTreeMap<TxnId, Time>>) {
-        self.members.lock().replace(site, moved, decided);
+    fn replace(
+        &self,
+        site: SiteId,
+        moved: usize,
+        decided: Option<BTreeMap<TxnId, Time>>,
+        untold: &SiteSet,
+    ) {
+        self.members.lock().replace(site, moved, decided, untold);
     }
 
-    fn admit(&self, site: SiteId) {
-        self.members.lock().admit(site);
+    fn admit(&self, site: SiteId) -> bool {
+        self.members.lock().admit(site)
     }
 
     /// Begins a takeover or a readmission of sites. `None` while one of these is under way with one
@@ -201,8 +207,6 @@ impl<T: Transport> Conductor<T> {
     pub async fn readmit_returned(&self) {
         let returned = &self.membership.returned;
         while let Some(first) = returned.next().await {
-            // No table is created or dropped during readmissions.
-            let _definitions = self.reserve_definitions().await;
             let mut under_way = FuturesUnordered::new();
             under_way.push(self.readmit_in_the_end(first));
             while !under_way.is_empty() {
@@ -224,9 +228,7 @@ impl<T: Transport> Conductor<T> {
     }
 
     /// Makes a site drop what the design does not give it any more, and makes it a member again.
-    /// Several sites may be readmitted at once, since one may wait for a message of another. The
-    /// caller ensures that no table is created or dropped during the readmission, as
-    /// [`Conductor::readmit_returned`] does.
+    /// Several sites may be readmitted at once, since one may wait for a message of another.
     ///
     /// # Errors
     /// [`Refusal`], of the first step that is refused.
@@ -278,10 +280,7 @@ impl<T: Transport> Conductor<T> {
         }
         master.map_or(Ok(()), |site| self.check_site(site))?;
         let mut needed = master.into_iter().chain(target.filter(|_| !is_removed));
-        needed.find(|site| self.is_given_up(*site)).map_or(Ok(()), |site| {
-            let why = "it was away, and it is not known yet what it has done".to_owned();
-            Err(Error::Failure(Failure::Unreachable { site, why }))
-        })
+        needed.find(|site| self.is_given_up(*site)).map_or(Ok(()), |site| Err(not_known(site)))
     }
 
     /// Fails if a site cannot be reached.
@@ -299,6 +298,12 @@ impl<T: Transport> Conductor<T> {
             self.transport.retry(site).await;
         }
     }
+}
+
+/// The refusal of work that needs a site which is not readmitted yet.
+pub(super) fn not_known(site: SiteId) -> Error {
+    let why = "it was away, and it is not known yet what it has done".to_owned();
+    Error::Failure(Failure::Unreachable { site, why })
 }
 
 /// True if a table asks for backups.

@@ -27,7 +27,7 @@ use super::lost::note_found;
 use super::state::{Replaced, Towards};
 use super::unheard::hear;
 use super::{AT_ONCE, describe, places, ranges};
-use crate::conductor::{Conductor, backups, protocol};
+use crate::conductor::{Conductor, Reservation, backups, protocol};
 use crate::transport::Transport;
 use futures_util::StreamExt;
 use futures_util::future::{Either, select, try_join_all};
@@ -35,6 +35,7 @@ use futures_util::stream::iter;
 use isomer_design::{Change, Design, Key, KeyRange, Placement, SiteId, SiteSet, TableId};
 use isomer_log::LogError;
 use isomer_site::{Answer, Holding, Refusal, Step, TxnId};
+use std::collections::BTreeSet;
 use std::pin::pin;
 
 /// The readmission of one site. See the [module documentation](self).
@@ -49,7 +50,6 @@ impl<'c, T: Transport> Readmission<'c, T> {
     }
 
     /// Makes the site drop what the design does not give it any more, and makes it a member again.
-    /// The caller has reserved definitions.
     ///
     /// # Errors
     /// [`Refusal`], of the first step that is refused.
@@ -81,14 +81,17 @@ impl<'c, T: Transport> Readmission<'c, T> {
         }
         // Concurrently: a partition to reconcile may be locked by a task that waits for another
         // partition to reconcile.
-        let held = describe(&self.conductor.transport, site).await?.into_iter();
-        let each = held.map(|holding| self.readmit_holding(holding));
+        let held = describe(&self.conductor.transport, site).await?;
+        self.forget_dropped(&held).await?;
+        let each = held.into_iter().map(|holding| self.readmit_holding(holding));
         let done: Vec<Result<(), Refusal>> = iter(each).buffer_unordered(AT_ONCE).collect().await;
         done.into_iter().collect::<Result<(), Refusal>>()?;
         self.let_go_of_lost(site).await?;
         self.conductor.transport.step(site, Step::Admit(site)).await?;
+        if !self.conductor.membership.admit(site) {
+            return Err(Refusal::Unavailable(site));
+        }
         note_found(self.conductor, site);
-        self.conductor.membership.admit(site);
         // After the admission, because a site that is only now restarting asks afterwards which
         // sites to accept.
         self.have_heard(site).await?;
@@ -100,11 +103,28 @@ impl<'c, T: Transport> Readmission<'c, T> {
         Ok(())
     }
 
+    /// Makes the site forget tables that were dropped while it was down. A table that is being
+    /// created is not in the design yet, so these wait for the end of each definition.
+    async fn forget_dropped(&self, held: &[Holding]) -> Result<(), Refusal> {
+        let is_unknown = |table: &TableId| self.conductor.design().table(*table).is_err();
+        let mut tables: BTreeSet<TableId> = held.iter().map(|holding| holding.table).collect();
+        tables.retain(is_unknown);
+        if tables.is_empty() {
+            return Ok(());
+        }
+        let _definitions = self.conductor.reserve_definitions().await;
+        for table in tables.into_iter().filter(is_unknown) {
+            self.conductor.transport.step(self.site, Step::Forget(table)).await?;
+        }
+        Ok(())
+    }
+
     /// Discards what the design does not give the site, and reconciles the rest with the design.
     async fn readmit_holding(&self, holding: Holding) -> Result<(), Refusal> {
         let site = self.site;
         let (table, range) = (holding.table, holding.range.clone());
         if self.conductor.design().table(table).is_err() {
+            // It has been dropped by now.
             return self.conductor.transport.step(site, Step::Forget(table)).await.map(drop);
         }
         // Nothing is reserved yet, because a task that has reserved the partition may wait for the
@@ -117,22 +137,16 @@ impl<'c, T: Transport> Readmission<'c, T> {
         if is_well() {
             return Ok(());
         }
-        // Once reserved, changes that were under way there have ended.
-        let within = |design: &Design| -> Vec<(TableId, KeyRange)> {
-            design.partitions_in(table, &range).map(|(range, _)| (table, range)).collect()
+        let is_to_go = || !self.is_placed(site, table, &range) || self.is_torn(site, &holding);
+        let waiting = match is_to_go() {
+            true => self.waiting_for(site, &holding).await?,
+            false => Vec::new(),
         };
-        let _reserved = self.conductor.reserve(within).await;
-        if !self.is_placed(site, table, &range) {
-            return self
-                .conductor
-                .transport
-                .step(site, Step::Discard(table, range))
-                .await
-                .map(drop);
-        }
-        if self.is_torn(site, &holding) {
+        // Once reserved, changes that were under way there have ended.
+        let _reserved = self.reserve_with(&holding, &waiting).await;
+        if is_to_go() {
             return match self.mastered_within(site, table, &range).is_empty() {
-                true => self.let_go_of_torn(site, table, &range).await,
+                true => self.let_go_with(site, &holding, &waiting).await,
                 // A part was released to the site since. It is acquired first, while nothing is
                 // reserved.
                 false => Err(Refusal::Unavailable(site)),
@@ -145,6 +159,83 @@ impl<'c, T: Transport> Readmission<'c, T> {
             }
         }
         Ok(())
+    }
+
+    /// The copies at the site that may have to be merged with a copy that the design does not give
+    /// it, before they can apply later events: those that touch it and are behind their masters,
+    /// and so on.
+    async fn waiting_for(&self, site: SiteId, gone: &Holding) -> Result<Vec<KeyRange>, Refusal> {
+        let (table, design) = (gone.table, self.conductor.design());
+        if !is_beside(&design, site, gone) {
+            return Ok(Vec::new());
+        }
+        let held = describe(&self.conductor.transport, site).await?.into_iter();
+        let is_given = |copy: &Holding| {
+            copy.table == table
+                && copy.source.is_some()
+                && design
+                    .partitions_in(table, &copy.range)
+                    .any(|(_, placement)| placement.replicas.contains(site))
+        };
+        let mut copies: Vec<Holding> = held.filter(is_given).collect();
+        let mut waiting = vec![gone.range.clone()];
+        let mut at = 0;
+        while let Some(range) = waiting.get(at).cloned() {
+            let touches = |copy: &mut Holding| {
+                copy.range.end.as_ref() == Some(&range.start)
+                    || range.end.as_ref() == Some(&copy.range.start)
+            };
+            for copy in copies.extract_if(.., touches).collect::<Vec<_>>() {
+                if self.is_behind(&copy).await? {
+                    waiting.push(copy.range);
+                }
+            }
+            at += 1;
+        }
+        waiting.remove(0);
+        Ok(waiting)
+    }
+
+    /// Reserves a copy that a site is to drop, and those that wait for it.
+    async fn reserve_with(&self, gone: &Holding, waiting: &[KeyRange]) -> Reservation<'_> {
+        let touched = || std::iter::once(&gone.range).chain(waiting);
+        let within = |design: &Design| -> Vec<(TableId, KeyRange)> {
+            let parts = touched().flat_map(|range| design.partitions_in(gone.table, range));
+            let parts: BTreeSet<KeyRange> = parts.map(|(range, _)| range).collect();
+            parts.into_iter().map(|range| (gone.table, range)).collect()
+        };
+        self.conductor.reserve(within).await
+    }
+
+    /// Makes a site drop a copy of which the design does not give it all, and the copies that wait
+    /// for it. All of them are reserved.
+    async fn let_go_with(
+        &self,
+        site: SiteId,
+        gone: &Holding,
+        waiting: &[KeyRange],
+    ) -> Result<(), Refusal> {
+        let now = self.waiting_for(site, gone).await?;
+        if now.iter().any(|range| !waiting.contains(range)) {
+            return Err(Refusal::Unavailable(site)); // Others are to be reserved.
+        }
+        for range in now.iter().chain([&gone.range]) {
+            self.let_go_of_torn(site, gone.table, range).await?;
+        }
+        Ok(())
+    }
+
+    /// True unless a copy has all events that the master of its keys has. A copy of a failed master
+    /// counts as complete, because it may be needed in a takeover.
+    async fn is_behind(&self, copy: &Holding) -> Result<bool, Refusal> {
+        let start = &copy.range.start;
+        let Some(master) = self.master_of(copy.table, start) else { return Ok(true) };
+        if self.conductor.transport.failure(master).is_some() {
+            return Ok(false);
+        }
+        let held = describe(&self.conductor.transport, master).await?;
+        let is_it = |held: &Holding| held.table == copy.table && held.range == copy.range;
+        Ok(!held.iter().any(|held| is_it(held) && held.version <= copy.version))
     }
 
     /// True if the design gives the site a part of the range.
@@ -169,20 +260,17 @@ impl<'c, T: Transport> Readmission<'c, T> {
     async fn let_go_of_unplaced(&self, master: SiteId) -> Result<(), Refusal> {
         let is_there = |other: &SiteId| self.conductor.transport.failure(*other).is_none();
         for other in self.conductor.design().sites().iter().filter(is_there) {
-            for Holding { table, range, source, .. } in
-                describe(&self.conductor.transport, other).await?
-            {
+            for holding in describe(&self.conductor.transport, other).await? {
+                let Holding { table, range, source, .. } = &holding;
                 let is_copy =
-                    if other == master { source.is_some() } else { source == Some(master) };
-                if !is_copy || self.is_placed(other, table, &range) {
+                    if other == master { source.is_some() } else { *source == Some(master) };
+                if !is_copy || self.is_placed(other, *table, range) {
                     continue;
                 }
-                let within = |design: &Design| -> Vec<(TableId, KeyRange)> {
-                    design.partitions_in(table, &range).map(|(range, _)| (table, range)).collect()
-                };
-                let _reserved = self.conductor.reserve(within).await;
-                if !self.is_placed(other, table, &range) {
-                    self.conductor.transport.step(other, Step::Discard(table, range)).await?;
+                let waiting = self.waiting_for(other, &holding).await?;
+                let _reserved = self.reserve_with(&holding, &waiting).await;
+                if !self.is_placed(other, *table, range) {
+                    self.let_go_with(other, &holding, &waiting).await?;
                 }
             }
         }
@@ -468,4 +556,14 @@ impl<'c, T: Transport> Readmission<'c, T> {
             }
         }
     }
+}
+
+/// True if the design gives a site a replica beside a range.
+fn is_beside(design: &Design, site: SiteId, gone: &Holding) -> bool {
+    let Ok(table) = design.table(gone.table) else { return false };
+    let before =
+        table.partitions().before(&gone.range.start).map(|(_, placement)| placement.clone());
+    let after = gone.range.end.as_ref().and_then(|end| design.partition_of(gone.table, end));
+    let beside = before.into_iter().chain(after.map(|(_, placement)| placement));
+    beside.into_iter().any(|placement| placement.replicas.contains(site))
 }

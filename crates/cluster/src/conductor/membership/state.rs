@@ -59,6 +59,9 @@ struct Member {
     towards: Option<Towards>,
     /// The number of tasks that are about to tell a site whether to accept messages of this one.
     said_of: usize,
+    /// A takeover from another site has ended without an answer of this one. Its readmission must
+    /// begin after that.
+    is_untold: bool,
 }
 
 /// All sites. A site without an entry is up.
@@ -75,13 +78,17 @@ impl Members {
     }
 
     /// Records that others have taken over `moved` partitions from a site, and the transactions
-    /// that it had decided.
+    /// that it had decided. The `untold` sites do not know that yet.
     pub(super) fn replace(
         &mut self,
         site: SiteId,
         moved: usize,
         decided: Option<BTreeMap<TxnId, Time>>,
+        untold: &SiteSet,
     ) {
+        for other in untold.iter() {
+            self.0.entry(other).or_default().is_untold = true;
+        }
         let member = self.0.entry(site).or_default();
         if !matches!(member.standing, Standing::Replaced(_)) {
             member.standing = Standing::Replaced(Replaced::default());
@@ -94,9 +101,14 @@ impl Members {
         }
     }
 
-    /// Records that a site is readmitted.
-    pub(super) fn admit(&mut self, site: SiteId) {
-        self.0.entry(site).or_default().standing = Standing::Up;
+    /// Records that a site is readmitted; false if its readmission has to begin again, because a
+    /// takeover from another site has ended without its answer.
+    pub(super) fn admit(&mut self, site: SiteId) -> bool {
+        let member = self.0.entry(site).or_default();
+        if !member.is_untold {
+            member.standing = Standing::Up;
+        }
+        !member.is_untold
     }
 
     /// Begins a task with sites; false while one is under way with any of them.
@@ -105,7 +117,8 @@ impl Members {
             return false;
         }
         for site in sites.iter() {
-            self.0.entry(site).or_default().towards = Some(towards);
+            let member = self.0.entry(site).or_default();
+            (member.towards, member.is_untold) = (Some(towards), false);
         }
         true
     }
@@ -186,15 +199,28 @@ mod tests {
         members.give_up(S1);
         assert_eq!((members.waited_for(), members.replaced(S1)), (Some(S1), None));
         let txn = TxnId { coordinator: S1, incarnation: 1, number: 7 };
-        members.replace(S1, 2, None);
-        members.replace(S1, 3, Some(BTreeMap::from([(txn, Time(5))])));
+        let none = SiteSet::EMPTY;
+        members.replace(S1, 2, None, &none);
+        members.replace(S1, 3, Some(BTreeMap::from([(txn, Time(5))])), &none);
         members.give_up(S1);
         let replaced = members.replaced(S1).expect("it stays replaced");
         assert_eq!(replaced.moved, 5);
         assert_eq!(replaced.decided, Some(BTreeMap::from([(txn, Time(5))])));
         assert!(members.waited_for().is_none() && members.has_given_up());
-        members.admit(S1);
+        assert!(members.admit(S1));
         assert!(!members.is_given_up(S1) && members.replaced(S1).is_none());
+    }
+
+    #[test]
+    fn a_site_that_a_takeover_has_not_told_begins_its_readmission_again() {
+        let mut members = Members::default();
+        let (of_s1, s2) = (SiteSet::of(S1), SiteId(2));
+        members.replace(S1, 0, None, &SiteSet::EMPTY);
+        assert!(members.begin(&of_s1, Towards::Back));
+        members.replace(s2, 1, None, &of_s1);
+        assert!(!members.admit(S1) && members.replaced(S1).is_some());
+        members.end(&of_s1);
+        assert!(members.begin(&of_s1, Towards::Back) && members.admit(S1));
     }
 
     #[test]

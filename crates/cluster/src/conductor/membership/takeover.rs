@@ -199,13 +199,14 @@ impl<'c, T: Transport> Takeover<'c, T> {
                     }
                 });
                 iter(promotions).buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
+                let mut untold = SiteSet::EMPTY;
                 for (lost, found) in &found {
-                    self.end_in_doubt(*lost, &known[lost], found).await;
+                    untold = &untold | &self.end_in_doubt(*lost, &known[lost], found).await;
                 }
                 for (lost, found) in found {
                     let moved = moved.get(&lost).copied().unwrap_or(0);
                     let decided = found.end.is_some().then_some(found.decided);
-                    conductor.membership.replace(lost, moved, decided);
+                    conductor.membership.replace(lost, moved, decided, &untold);
                     conductor.transport.set_taken_over(lost, found.end);
                     conductor.news.add(|| News::TakenOver(lost));
                 }
@@ -394,7 +395,6 @@ impl<'c, T: Transport> Takeover<'c, T> {
             if !found.contains(&range.start) {
                 let merge = Change::Merge { table, at: range.start.clone() };
                 self.conductor.enter(&merge).map_err(|error| error.to_string())?;
-                continue;
             }
             for at in found.iter().filter(|start| range.contains(start)).cloned() {
                 if at != range.start {
@@ -496,8 +496,13 @@ impl<'c, T: Transport> Takeover<'c, T> {
 
     /// Ends the takeover at the other sites, now that the failed site cannot undo it. Sends them
     /// the outcomes of the site's transactions that they are in doubt of, and ends their waits for
-    /// the site itself.
-    async fn end_in_doubt(&self, site: SiteId, lost: &Lost, found: &TakeOver) {
+    /// the site itself. Returns replaced sites that have not answered: their readmissions tell
+    /// them.
+    async fn end_in_doubt(&self, site: SiteId, lost: &Lost, found: &TakeOver) -> SiteSet {
+        let is_replaced = |site: SiteId| self.conductor.membership.is_replaced(site);
+        let sites = self.conductor.design().sites().clone();
+        let is_silent = |other: &SiteId| is_replaced(*other) && !lost.known.contains_key(other);
+        let mut untold: SiteSet = sites.iter().filter(is_silent).collect();
         for (&other, fenced) in &lost.known {
             let outcome = |txn: &TxnId| (*txn, found.outcomes[txn]);
             let outcomes: Vec<(TxnId, Option<Time>)> =
@@ -509,10 +514,15 @@ impl<'c, T: Transport> Takeover<'c, T> {
                         // until then.
                         break;
                     }
+                    if is_replaced(other) {
+                        untold.insert(other);
+                        break;
+                    }
                     self.conductor.transport.retry(other).await;
                 }
             }
         }
+        untold
     }
 }
 

@@ -48,7 +48,7 @@ pub(crate) fn has_not_heard<T: Transport>(
         *membership.unheard.lock() = unheard;
     }
     for site in lost.iter() {
-        membership.replace(site, 0, None);
+        membership.replace(site, 0, None, &SiteSet::EMPTY);
         conductor.site_returned(site);
     }
     *membership.lost.lock() = lost;
