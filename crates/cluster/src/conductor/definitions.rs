@@ -262,7 +262,8 @@ impl<T: Transport> Conductor<T> {
         Ok(())
     }
 
-    async fn tell_all_backups(&self, site: SiteId, design: &Design) -> Result<(), Error> {
+    /// Tells a site how many backups each table asks for.
+    pub(super) async fn tell_all_backups(&self, site: SiteId, design: &Design) -> Result<(), Error> {
         for (table, found) in design.tables().filter(|(_, found)| found.backups() != Backups::NONE)
         {
             self.tell_backups(site, table, found.backups()).await?;
