@@ -6,7 +6,7 @@ use crate::backend::database;
 use crate::conducted;
 use crate::deadlock::lock_name;
 use crate::engine::questions::{blockers, locks};
-use crate::engine::{Engine, damaged};
+use crate::engine::{Engine, damaged, set_default_backups};
 use crate::figures::Figure;
 use crate::limits::ended;
 use crate::numbers::NUMBERS;
@@ -43,6 +43,7 @@ impl Engine {
                 return self.set_autopilot_processor(percent);
             }
             DesignStatement::SiteMemory(size) => return self.set_site_memory(size),
+            DesignStatement::DefaultBackups(count) => return set_default_backups(self, count),
             DesignStatement::Reconfigure(statement) => return self.reconfigure(statement),
             DesignStatement::DesignChanges(value) => {
                 return proposals::set_design_changes(self, value);
@@ -284,6 +285,10 @@ impl DesignView for Engine {
 
     fn backups(&self, table: TableId) -> Backups {
         self.backups_of(table)
+    }
+
+    fn default_backups(&self) -> Backups {
+        crate::engine::default_backups(self)
     }
 
     fn is_ordered(&self, table: TableId) -> bool {

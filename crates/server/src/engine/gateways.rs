@@ -405,7 +405,7 @@ fn read_settings(engine: &Engine) -> Result<(), SqlError> {
         false => crate::proposals::turn_changes(engine, are_on),
     }
     engine.database().set_site_memory(engine.kept_site_memory()?);
-    Ok(())
+    super::backups::read_default(engine)
 }
 
 /// Hears what other gateways announce.

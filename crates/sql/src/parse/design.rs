@@ -26,6 +26,8 @@ pub enum DesignStatement {
     AutopilotProcessor(String),
     /// `ALTER SYSTEM SET site_memory = ..`
     SiteMemory(String),
+    /// `ALTER SYSTEM SET default_backups = ..`: the number of backups of new tables.
+    DefaultBackups(String),
     /// `ALTER SYSTEM SET design_changes = on | off`: whether changes of the design may begin.
     DesignChanges(String),
     /// `ALTER SYSTEM RECONFIGURE ..`
@@ -147,10 +149,11 @@ fn system_setting(mut parser: Parser<'_>) -> Result<DesignStatement, ParserError
         "autopilot" => DesignStatement::Autopilot,
         "autopilot_processor_percent" => DesignStatement::AutopilotProcessor,
         "site_memory" => DesignStatement::SiteMemory,
+        "default_backups" => DesignStatement::DefaultBackups,
         "design_changes" => DesignStatement::DesignChanges,
         _ => {
             let wrong = format!(
-                "Expected: autopilot, autopilot_processor_percent, design_changes or site_memory, found: {name}"
+                "Expected: autopilot, autopilot_processor_percent, default_backups, design_changes or site_memory, found: {name}"
             );
             return Err(ParserError::ParserError(wrong));
         }
