@@ -82,6 +82,13 @@ pub struct Limits {
     pub requests: usize,
 }
 
+impl Limits {
+    /// The lease of the logs' owners: with a short failover, a successor should wait for less.
+    pub fn lease(&self) -> Duration {
+        self.failover_after.unwrap_or(Duration::MAX)
+    }
+}
+
 impl Default for Limits {
     fn default() -> Limits {
         Limits {

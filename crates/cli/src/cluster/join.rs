@@ -252,14 +252,14 @@ impl Place {
     ) -> Result<Option<Arc<dyn Logs>>, Failure> {
         let own = &self.own.member.name;
         if self.log.log.as_deref() != Some(NODES) {
-            return self.log.logs(Some(own));
+            return self.log.logs(Some((own, self.limits.lease())));
         }
         let names = self.others.iter().map(|member| member.name.clone());
         let names = names.chain([own.clone()]).collect();
         let nothing = Belongs { cluster: None, known: Vec::new() };
         let net = self.start(folder, nothing, trust_network)?;
         let kept = Kept::start(&net, folder, own, names)?;
-        let logs = kept.logs();
+        let logs = kept.logs(self.limits.lease());
         self.kept = Some((kept, net));
         Ok(Some(logs))
     }
