@@ -15,6 +15,10 @@ pub(crate) const INTRODUCTION: u8 = 102;
 pub(crate) const ENVELOPE: u8 = 103;
 pub(crate) const ASK_LOGS: u8 = 104;
 pub(crate) const LOGS: u8 = 105;
+pub(crate) const ASK_RUN: u8 = 106;
+pub(crate) const RUN: u8 = 107;
+pub(crate) const RESTART: u8 = 108;
+pub(crate) const LEAVES: u8 = 109;
 
 /// The longest hello, welcome, refusal or status.
 pub(crate) const HELLO_BYTES_MAX: usize = 64 << 10;

@@ -5,7 +5,7 @@ use super::nodes::{Kept, NODES};
 use crate::clock;
 use crate::failure::Failure;
 use crate::kafka::LogArgs;
-use crate::stop::Stop;
+use crate::stop::{Stop, has_left};
 use clap::Args;
 use isomer_cluster::{
     CheckpointStore, DatabaseId, Logs, OpenDatabaseError, find_database, found_database,
@@ -27,6 +27,8 @@ const ASKED_AGAIN: Duration = Duration::from_millis(250);
 const AWAY_US: i64 = 1_000_000;
 /// The time for an awaited process to answer which cluster it belongs to.
 const STATUS: Duration = Duration::from_secs(1);
+/// The longest wait for another process to take the conductor that this one has left.
+const SUCCESSION_US: i64 = 30_000_000;
 /// The interval of messages about awaited processes.
 const TOLD_US: i64 = 2_000_000;
 
@@ -274,8 +276,9 @@ impl Place {
         self.log.store()
     }
 
-    /// Stands by instead of having the router, if another process has taken that over meanwhile.
-    pub(crate) fn give_way(&mut self) -> Result<(), Failure> {
+    /// Stands by instead of having the router, if another process has taken that over meanwhile, or
+    /// is about to.
+    pub(crate) fn give_way(&mut self, stop: &Stop) -> Result<(), Failure> {
         if self.own.role != Role::Router || self.log.log.is_none() {
             return Ok(());
         }
@@ -285,11 +288,18 @@ impl Place {
             // A process that does not answer may not run.
             status.is_ok_and(|status| status.role == Role::Router)
         };
-        if let Some(other) = self.others.iter().find(serves) {
-            log_line(format_args!("{} serves now; this process stands by", other.name));
-            self.own.role = Role::Standby;
+        let until = clock::now_us() + if has_left() { SUCCESSION_US } else { 0 };
+        loop {
+            if let Some(other) = self.others.iter().find(serves) {
+                log_line(format_args!("{} serves now; this process stands by", other.name));
+                self.own.role = Role::Standby;
+                return Ok(());
+            }
+            if clock::now_us() >= until || stop.is_asked() {
+                return Ok(());
+            }
+            clock::sleep(LOOK);
         }
-        Ok(())
     }
 
     /// The sites of this process.
