@@ -31,9 +31,8 @@ pub struct LogArgs {
 }
 
 impl LogArgs {
-    /// The logs, if they are not in the folder. `of` is the name of the process in the cluster, and
-    /// the lease of the owners of its logs,
-    /// if it has one.
+    /// The logs, if they are not in the folder. `of` has the name of the process in its cluster,
+    /// and the lease of the logs that it owns.
     ///
     /// # Errors
     /// If the options are invalid.

@@ -89,8 +89,8 @@ impl Stop {
     }
 
     /// Begins anew, if a restart was asked for. Nothing of the process is left then, so the caller
-    /// has closed its database. If another process takes the conductor of this one, the new run
-    /// waits for that ([`has_left`]).
+    /// has closed its database. If another process takes the conductor of this one (`leaves`), the
+    /// new run waits for that.
     ///
     /// # Errors
     /// If the program cannot be started.

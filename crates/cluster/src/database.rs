@@ -649,6 +649,11 @@ impl Drop for Database {
     }
 }
 
+/// The zone of a database's process, if it has one.
+pub fn zone_of(database: &Database) -> Option<String> {
+    database.node.runtime.zone()
+}
+
 /// True if the sites of a database are in several processes.
 pub fn is_spread(database: &Database) -> bool {
     let (design, domains) = (database.design(), database.conductor.transport().domains());

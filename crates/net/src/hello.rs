@@ -45,6 +45,8 @@ pub struct Member {
     pub address: String,
     /// The sites that it hosts.
     pub sites: BTreeSet<SiteId>,
+    /// The zone that it is in, if zones are told apart.
+    pub zone: Option<String>,
 }
 
 /// A process's description of itself.
@@ -180,6 +182,7 @@ mod tests {
             name: name.to_owned(),
             address: format!("{name}:7000"),
             sites: of.iter().map(|site| SiteId(*site)).collect(),
+            zone: None,
         };
         vec![member("a", &[1, 2]), member("c", &[5])]
     }

@@ -43,6 +43,8 @@ pub struct Options {
     pub sites: BTreeSet<SiteId>,
     /// All other processes.
     pub members: Vec<Member>,
+    /// The zone of this process, if zones are told apart.
+    pub zone: Option<String>,
     /// The number of the cluster, if the process belongs to one. A process with the router that
     /// starts without must be told ([`Net::belongs_to`]) before it dials.
     pub cluster: Option<u64>,
@@ -77,6 +79,7 @@ impl Options {
             role,
             sites: sites.iter().copied().collect(),
             members: Vec::new(),
+            zone: None,
             cluster: None,
             join: Box::new(|_| Ok(())),
             known: BTreeSet::new(),
@@ -134,6 +137,7 @@ pub(crate) struct Shared {
     outage_wait: Duration,
     failover_after: Option<Duration>,
     members: Vec<Member>,
+    zone: Option<String>,
     peers: Vec<Arc<Peer>>,
     by_site: BTreeMap<SiteId, Arc<Peer>>,
     pub(crate) pool: Arc<Pool>,
@@ -207,6 +211,7 @@ impl Net {
             outage_wait: options.outage_wait,
             failover_after: options.failover_after,
             members: options.members,
+            zone: options.zone,
             peers,
             by_site,
             pool: Pool::new(options.requests),
@@ -412,7 +417,12 @@ impl Wire for Net {
 
     fn reach(&self, site: SiteId) -> Option<Reach> {
         let peer = self.peer(site)?;
-        Some(Reach { node: peer.member.name.clone(), trouble: peer.trouble() })
+        let Member { name, zone, .. } = &peer.member;
+        Some(Reach { node: name.clone(), zone: zone.clone(), trouble: peer.trouble() })
+    }
+
+    fn zone(&self) -> Option<String> {
+        self.shared.zone.clone()
     }
 
     fn ask<'a>(

@@ -414,6 +414,7 @@ impl Engine {
 
     fn site_rows(&self) -> Vec<Vec<Datum>> {
         let design = self.database().design();
+        let zone = isomer_cluster::zone_of(self.database()).map_or(Datum::Null, Datum::Text);
         let row = |report: isomer_cluster::SiteReport| {
             let [commits, coordinated] = self.gateway().commits(report.site);
             let (masters, replicas) = held(&design, report.site);
@@ -435,6 +436,7 @@ impl Engine {
                     }
                     _ => "ok".to_owned(),
                 }),
+                zone.clone(),
             ]
         };
         let mut rows: Vec<Vec<Datum>> = self.database().sites().into_iter().map(row).collect();
@@ -446,6 +448,7 @@ impl Engine {
     fn rows_of_sites_elsewhere(&self, design: &Design) -> Vec<Vec<Datum>> {
         let row = |(load, reach): (SiteLoad, Option<Reach>)| {
             let [commits, coordinated] = self.gateway().commits(load.site);
+            let zone = reach.as_ref().and_then(|reach| reach.zone.clone());
             let (masters, replicas) = held(design, load.site);
             let state = match (self.database().failure(load.site), reach) {
                 (_, Some(Reach { trouble: Some(why), .. })) => format!("unreachable: {why}"),
@@ -465,6 +468,7 @@ impl Engine {
                 Datum::Int(commits as i64),
                 Datum::Int(coordinated as i64),
                 Datum::Text(state),
+                zone.map_or(Datum::Null, Datum::Text),
             ]
         };
         self.database().sites_elsewhere().into_iter().map(row).collect()

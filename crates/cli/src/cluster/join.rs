@@ -139,7 +139,7 @@ impl PeerArgs {
         let name = self.name.clone().unwrap_or_else(|| usual.to_owned());
         let listen = listen("127.0.0.1:7433");
         let sites = sites.iter().copied().collect();
-        let member = Member { name, address: listen.clone(), sites };
+        let member = Member { name, address: listen.clone(), sites, zone: None };
         let own = Process { member, role, clients: None };
         let (others, limits, log) = (self.peers.clone(), Limits::default(), log.clone());
         let (order, clients, tls) = (Vec::new(), BTreeMap::new(), self.tls.clone());
@@ -342,6 +342,7 @@ impl Place {
         let sites = self.own_sites();
         let options = isomer_net::Options {
             members: self.others.clone(),
+            zone: self.own.member.zone.clone(),
             cluster,
             join: Box::new(move |number| {
                 join_cluster(&folder, number).map_err(|error| error.to_string())

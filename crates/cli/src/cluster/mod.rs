@@ -97,7 +97,7 @@ fn status(args: &StatusArgs) -> Result<(), Failure> {
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     let mut is_whole = true;
     for process in &file.processes {
-        let Member { name, address, sites } = &process.member;
+        let Member { name, address, sites, .. } = &process.member;
         let limit = Duration::from_secs(args.wait);
         let answer = ask_status(name, address, tls.as_ref(), limit);
         let role = match answer.as_ref().map(|status| status.role) {

@@ -93,7 +93,7 @@ fn members(folder: &Path) -> Result<Vec<Kept>, Failure> {
     let member = |at: usize| -> Result<Member, Failure> {
         let address = listeners[at].local_addr().map_err(Failure::failed)?.to_string();
         let sites = [SiteId(at as u16 + 1)].into();
-        Ok(Member { name: NAMES[at].to_owned(), address, sites })
+        Ok(Member { name: NAMES[at].to_owned(), address, sites, zone: None })
     };
     let all: Vec<Member> = (0..NAMES.len()).map(member).collect::<Result<_, _>>()?;
     let mut kept = Vec::new();
