@@ -27,10 +27,10 @@
 //! counts from there. A process that takes a log whose owner has been silent for longer need not
 //! wait.
 //!
-//! An owner that serves reads but does not write renews its lease with an empty record, [`RENEWS`]
-//! after the last one. An owner without reads writes nothing. An owner that closes its log releases
-//! it, and then the next owner need not wait. But it must not release the log before its own wait
-//! is over, because an earlier owner may still serve reads until then.
+//! An owner that serves reads but does not write renews its lease with an empty record, a fifth of
+//! the lease after the last one. An owner without reads writes nothing. An owner that closes its
+//! log releases it, and then the next owner need not wait. But it must not release the log before
+//! its own wait is over, because an earlier owner may still serve reads until then.
 
 use std::time::Duration;
 
