@@ -7,6 +7,7 @@ use clap::Args;
 use isomer_cluster::{CheckpointStore, Logs};
 use isomer_objects::Objects;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The places of redo logs and checkpoints, if not the folder.
 #[derive(Args, Debug, Clone, Default, PartialEq)]
@@ -30,19 +31,19 @@ pub struct LogArgs {
 }
 
 impl LogArgs {
-    /// The logs, if they are not in the folder. `name` is the name of the process in the cluster,
-    /// if it has one.
+    /// The logs, if they are not in the folder. `of` has the name of the process in its cluster,
+    /// and the lease of the logs that it owns.
     ///
     /// # Errors
     /// If the options are invalid.
-    pub fn logs(&self, name: Option<&str>) -> Result<Option<Arc<dyn Logs>>, Failure> {
+    pub fn logs(&self, of: Option<(&str, Duration)>) -> Result<Option<Arc<dyn Logs>>, Failure> {
         if self.log.as_deref() == Some(NODES) {
             return Err(Failure::usage(
                 "redo logs at the nodes are for the processes of a cluster, and there are no other processes: give \
                  --config FILE or --peers",
             ));
         }
-        self.log.as_ref().map(|address| with_kafka(address, &self.options, name)).transpose()
+        self.log.as_ref().map(|address| with_kafka(address, &self.options, of)).transpose()
     }
 
     /// The store of checkpoints, if it is not the folder.
@@ -82,12 +83,12 @@ impl LogArgs {
 fn with_kafka(
     address: &str,
     options: &[String],
-    name: Option<&str>,
+    of: Option<(&str, Duration)>,
 ) -> Result<Arc<dyn Logs>, Failure> {
     use isomer_kafka::{Brokers, KafkaLogs};
     let logs = KafkaLogs::new(Brokers::new(connection(address, options)?));
-    Ok(Arc::new(match name {
-        Some(name) => logs.named(name),
+    Ok(Arc::new(match of {
+        Some((name, lease)) => logs.named(name).with_lease(lease),
         None => logs,
     }))
 }
@@ -150,7 +151,11 @@ pub fn shown_logs(args: &LogArgs) -> Result<Option<Shown>, Failure> {
 }
 
 #[cfg(not(feature = "kafka"))]
-fn with_kafka(address: &str, _: &[String], _: Option<&str>) -> Result<Arc<dyn Logs>, Failure> {
+fn with_kafka(
+    address: &str,
+    _: &[String],
+    _: Option<(&str, Duration)>,
+) -> Result<Arc<dyn Logs>, Failure> {
     Err(without_kafka(address))
 }
 

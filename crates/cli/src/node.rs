@@ -106,7 +106,11 @@ pub(crate) fn run(args: &NodeArgs) -> Result<(), Failure> {
     };
     // A plain node has no options for clients, so it never takes the router's place.
     match host(place, &hosting, &stop)? {
-        Some(hosted) => hosted.work(&stop).map(drop),
+        Some(hosted) => {
+            hosted.work(&stop)?;
+            drop(hosted);
+            stop.restart_if_asked(false)
+        }
         None => Ok(()),
     }
 }

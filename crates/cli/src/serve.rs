@@ -184,7 +184,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
     };
     let listen = listen.unwrap_or(LISTEN);
     if let Some(place) = &mut place {
-        place.give_way()?;
+        place.give_way(&stop)?;
     }
     let survives = place.as_ref().is_some_and(|place| place.log.log.is_some());
     let is_successor = place.as_ref().is_some_and(|place| place.own.role == Role::Standby);
@@ -193,8 +193,13 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
             let Some(hosted) = host(place, &hosting(args, listen), &stop)? else {
                 return Ok(());
             };
-            if serve_beside(args, &hosted, listen, descriptors, &stop)? == Next::Stopped {
-                return Ok(());
+            match serve_beside(args, &hosted, listen, descriptors, &stop)? {
+                Beside::Successor => {}
+                Beside::Stopped { had_conductor } => {
+                    let net = hosted.net.clone();
+                    drop(hosted);
+                    return end(Some(net), had_conductor, &stop);
+                }
             }
             log_line("this process takes the place of the one that had the conductor");
             let (node, net) = (hosted.node.clone(), hosted.net.clone());
@@ -209,8 +214,30 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
             None => return Ok(()),
         },
     };
-    let of_cluster = OfCluster { net, survive: survives, is_successor, is_due: &|| false };
-    serve(args, &engine, of_cluster, listen, descriptors, &stop)
+    let of_cluster =
+        OfCluster { net: net.clone(), survive: survives, is_successor, is_due: &|| false };
+    serve(args, &engine, of_cluster, listen, descriptors, &stop)?;
+    let had_conductor = survives && !engine.database().is_gateway_only();
+    drop(engine);
+    end(net, had_conductor, &stop)
+}
+
+/// Ends the process whose database is closed, or begins it anew if a restart was asked for. Then
+/// the others need not wait until this one is declared dead.
+fn end(net: Option<Arc<Net>>, had_conductor: bool, stop: &Stop) -> Result<(), Failure> {
+    let leaves = net.filter(|_| had_conductor && stop.restarts().is_some());
+    if let Some(net) = &leaves {
+        net.leave();
+    }
+    stop.restart_if_asked(leaves.is_some())
+}
+
+/// The end of a process's time beside the one with the conductor.
+enum Beside {
+    /// It has stopped; it may have had the conductor last.
+    Stopped { had_conductor: bool },
+    /// It takes the place of the process with the conductor, before it has served.
+    Successor,
 }
 
 /// The cluster of a process that serves.
@@ -233,11 +260,12 @@ fn serve_beside(
     listen: SocketAddr,
     descriptors: u64,
     stop: &Stop,
-) -> Result<Next, Failure> {
+) -> Result<Beside, Failure> {
     loop {
         match hosted.work(stop)? {
             Next::Gateway => {}
-            next => return Ok(next),
+            Next::Stopped => return Ok(Beside::Stopped { had_conductor: false }),
+            Next::Successor => return Ok(Beside::Successor),
         }
         let until = clock::now_us() + SEAT_US;
         let is_over = Box::new(move || clock::now_us() > until);
@@ -252,7 +280,7 @@ fn serve_beside(
         let (net, is_due) = (Some(hosted.net.clone()), || hosted.is_due());
         let of_cluster = OfCluster { net, survive: true, is_successor: true, is_due: &is_due };
         serve(args, &engine, of_cluster, listen, descriptors, stop)?;
-        return Ok(Next::Stopped);
+        return Ok(Beside::Stopped { had_conductor: !engine.database().is_gateway_only() });
     }
 }
 
@@ -355,6 +383,14 @@ fn serve(
     }
     stop.begin_to_stop();
     log_line(format_args!("stopping: {} clients", server.connected()));
+    if let Some(longest) = stop.restarts() {
+        let left = server.drain(longest);
+        if left > 0 {
+            log_line(format_args!(
+                "{left} clients are in transactions still, which are rolled back"
+            ));
+        }
+    }
     server.stop();
     drop(server);
     if let Some(why) = lost {
@@ -432,7 +468,7 @@ type Opened = (Arc<Engine>, Option<Arc<Net>>);
 fn open(
     args: &ServeArgs,
     mut place: Option<Place>,
-    stop: &Stop,
+    stop: &Arc<Stop>,
 ) -> Result<Option<Opened>, Failure> {
     let options = Options::in_folder(&args.data, args.sites)
         .durability(durability(args))
@@ -458,6 +494,7 @@ fn open(
         let Some(belongs) = belongs else { return Ok(None) };
         let sites = place.all_sites();
         let net = place.join(&args.data, belongs, args.cluster.trust_network)?;
+        can_restart(&net, stop);
         if !wait_for_all(&net, stop)? {
             return Ok(None);
         }
@@ -469,6 +506,12 @@ fn open(
     let decider = decider(args)?;
     let engine = stop.while_opening(|| Engine::open(options, decider, args.autopilot));
     Ok(Some((engine.map_err(|error| Failure::of_engine(&error))?, joined)))
+}
+
+/// Lets other programs restart this process.
+pub(crate) fn can_restart(net: &Net, stop: &Arc<Stop>) {
+    let stop = stop.clone();
+    net.set_restart(move |longest| stop.ask_restart(longest));
 }
 
 /// Reports the progress of a recovery that takes longer than two seconds on standard error.

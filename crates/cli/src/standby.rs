@@ -21,7 +21,7 @@ use crate::clock;
 use crate::cluster::{Belongs, Place, Watch};
 use crate::failure::Failure;
 use crate::out;
-use crate::serve::{LOOK, progress};
+use crate::serve::{LOOK, can_restart, progress};
 use crate::stop::Stop;
 use isomer_cluster::{Checkpointing, Durability, Node, Options, log_line};
 use isomer_net::{Net, Role};
@@ -69,7 +69,7 @@ pub(crate) struct Hosted {
 pub(crate) fn host(
     mut place: Place,
     hosting: &Hosting<'_>,
-    stop: &Stop,
+    stop: &Arc<Stop>,
 ) -> Result<Option<Hosted>, Failure> {
     let (name, role, sites) = (place.own.member.name.clone(), place.own.role, place.own_sites());
     let (order, clients) = (place.order.clone(), place.clients.clone());
@@ -92,6 +92,7 @@ pub(crate) fn host(
     let Some(belongs) = belongs else { return Ok(None) };
     let net = place.join(hosting.data, belongs, hosting.trust_network)?;
     let _ = known.set(net.clone());
+    can_restart(&net, stop);
     let options = Options::in_folder(hosting.data, 0)
         .sites(&sites)
         .durability(hosting.durability)

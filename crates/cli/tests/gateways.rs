@@ -70,13 +70,14 @@ fn every_process_runs_sql_and_may_be_killed() {
         one(&mut first, "select count(*) from isomer.gateways where not has_conductor") == "2"
     });
     definitions_hold_everywhere(&mut clients(&ports));
+    new_tables_have_a_backup(&mut clients(&ports));
     locks_are_common(&mut clients(&ports));
     sessions_are_common(&mut clients(&ports));
     statements_are_canceled_from_everywhere(&ports);
     a_process_that_stands_still_is_named(&ports, &pid_of("node2", &config));
     first
         .batch_execute(&format!(
-            "create table accounts (id int primary key, v bigint) with (backups = 1);
+            "create table accounts (id int primary key, v bigint);
              insert into accounts select g, {START} from generate_series(0, {ACCOUNTS} - 1) g;
              alter table accounts split at (10); alter table accounts remaster at (10) to site 2;
              create table ordered (id int primary key, v bigint)
@@ -88,9 +89,15 @@ fn every_process_runs_sql_and_may_be_killed() {
         .expect("rows at two processes");
     // A process without the conductor.
     let _node2 = while_transferring(&ports[..2], || {
-        let back = kill(&config, folder.path(), "node2");
+        let back = kill(&config, folder.path(), "node2", || {
+            // Its process is down, and no other site may have room for the copy.
+            let mut client = client_at(ports[1]).expect("it serves");
+            client.batch_execute("create table made_meanwhile (id int)").expect("a table");
+        });
         let mut client = client_at(ports[0]).expect("it serves");
         let seats = "select count(*) from isomer.gateways where not has_conductor";
+        let made = "select backups from isomer.tables where name = 'made_meanwhile'";
+        assert_eq!(one(&mut client, made), "1 on disk");
         wait_for("it has a seat again", || one(&mut client, seats) == "2");
         wait_for("it serves", || client_at(ports[2]).is_some());
         back
@@ -114,7 +121,7 @@ fn every_process_runs_sql_and_may_be_killed() {
     });
     // The conductor's.
     let _back = while_transferring(&ports[1..], || {
-        let back = kill(&config, folder.path(), "serve");
+        let back = kill(&config, folder.path(), "serve", || {});
         wait_for("another process has the conductor", || {
             let found = client_at(ports[2]);
             let known = "select count(*) from isomer.gateways";
@@ -144,9 +151,10 @@ fn actions(client: &mut Client) -> u64 {
 }
 
 /// Kills a process, and starts it again after some seconds.
-fn kill(config: &str, folder: &Path, name: &str) -> Ended {
+fn kill(config: &str, folder: &Path, name: &str, meanwhile: impl FnOnce()) -> Ended {
     let killed = Command::new("kill").args(["-9", &pid_of(name, config)]).status();
     assert!(killed.expect("kill is there").success());
+    meanwhile();
     std::thread::sleep(Duration::from_secs(14));
     let mut again = Command::new(env!("CARGO_BIN_EXE_isomer"));
     again.args(["serve", "--name", name, "--config", config, "--trust", "loopback", "--data"]);
@@ -224,6 +232,49 @@ fn definitions_hold_everywhere(all: &mut [Client]) {
     for client in [&mut *a, &mut *b, &mut *c] {
         assert_eq!(actions(client), before + 1);
     }
+}
+
+/// A table of a cluster has one backup, unless it or the server says otherwise.
+fn new_tables_have_a_backup(all: &mut [Client]) {
+    let [a, b, c] = all else { panic!("three") };
+    let backups = |client: &mut Client, table: &str| {
+        let of = "select coalesce(backups, 'none') from isomer.tables where name = ";
+        one(client, &format!("{of}'{table}'"))
+    };
+    let options = |client: &mut Client, table: &str| {
+        let of = "select array_to_string(reloptions, ' ') from pg_class where relname = ";
+        one(client, &format!("{of}'{table}'"))
+    };
+    assert_eq!(one(b, "show default_backups"), "1");
+    b.batch_execute(
+        "create table usual (id int primary key, v text); create index usual_v on usual (v);
+         create table single (id int) with (backups = 0);
+         create table memory (id int) with (backups = 1, backups_in = memory);
+         create temporary table passing (id int)",
+    )
+    .expect("tables");
+    assert_eq!(backups(a, "usual"), "1 on disk");
+    let copies = "select count(*) from isomer.partitions where replicas <> '' and relation in ";
+    assert_eq!(one(a, &format!("{copies} ('usual', 'usual_v')")), "2");
+    assert_eq!(backups(c, "single"), "none");
+    // A dump says what is not the default.
+    assert_eq!(options(a, "usual"), "");
+    assert_eq!(options(a, "single"), "backups=0");
+    assert_eq!(options(a, "memory"), "backups=1 backups_in=memory");
+    let lacking = "select replicas from isomer.partitions where relation = 'passing'";
+    assert_eq!(one(b, lacking), "");
+    c.batch_execute("alter system set default_backups = 0").expect("a number");
+    for client in [&mut *a, &mut *b, &mut *c] {
+        assert_eq!(one(client, "show default_backups"), "0");
+    }
+    a.batch_execute("create table plain (id int)").expect("a table");
+    assert_eq!(backups(b, "plain"), "none");
+    assert_eq!(options(b, "usual"), "backups=1");
+    let wrong = a.simple_query("alter system set default_backups = 'many'");
+    assert_eq!(code(&wrong.expect_err("it is no number")), "22023");
+    a.batch_execute("alter system set default_backups = default").expect("a word");
+    assert_eq!(one(c, "show default_backups"), "1");
+    c.batch_execute("drop table usual, single, memory, plain").expect("they are there");
 }
 
 fn locks_are_common(all: &mut [Client]) {

@@ -86,7 +86,9 @@ fn without_a_majority_a_commit_waits_and_goes_on_when_one_returns() {
     cluster.keep_design();
     let mut client = cluster.client();
     client
-        .batch_execute("create table t (id int primary key); insert into t values (1)")
+        .batch_execute(
+            "create table t (id int primary key) with (backups = 0); insert into t values (1)",
+        )
         .expect("a table");
     cluster.kill(1);
     cluster.kill(2);

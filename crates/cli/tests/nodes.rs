@@ -131,7 +131,7 @@ fn the_sites_of_a_process_and_of_two_are_taken_over_together() {
     let mut client = cluster.client();
     client
         .batch_execute(
-            "create table spread (id int primary key, v int not null);
+            "create table spread (id int primary key, v int not null) with (backups = 0);
              insert into spread select n, 0 from generate_series(1, 6) n;",
         )
         .expect("a table");
@@ -181,7 +181,7 @@ fn a_node_that_lost_its_folder_is_let_in_once_others_have_all_that_it_had() {
     for statement in [
         "alter table accounts set (backups = 1)",
         "alter table stays set (backups = 1)",
-        "create table alone (id int primary key)",
+        "create table alone (id int primary key) with (backups = 0)",
         "insert into alone select n from generate_series(1, 1000) n",
         "alter table alone split at (1)",
         "alter table alone remaster at (1) to site 2",

@@ -96,7 +96,7 @@ fn with_checkpoints_in_an_object_store_a_process_goes_on_without_its_folder() {
     let mut client = cluster.client();
     client
         .batch_execute(
-            "create table big (id int primary key, v text not null);
+            "create table big (id int primary key, v text not null) with (backups = 0);
              insert into big select n, repeat('x', 1000) from generate_series(0, 2999) n;
              alter table big split at (1000);
              alter table big split at (2000);
@@ -328,8 +328,8 @@ fn kill_two_that_serve(logs: &[&str]) {
     let mut client = client_at(ports[0]).expect("it serves");
     client
         .batch_execute(
-            "create table safe (a int primary key, b int) with (backups = 1);
-             create table alone (a int primary key); insert into alone values (1);
+            "create table safe (a int primary key, b int);
+             create table alone (a int primary key) with (backups = 0); insert into alone values (1);
              insert into safe select g, 0 from generate_series(1, 100) g;
              alter table safe split at (50); alter table safe remaster at (50) to site 2",
         )

@@ -31,6 +31,7 @@
 //! next change. An unknown number is refused with a message.
 
 use isomer_design::{Backups, Design, Key, Placement, SiteId, SiteSet, TableDesign, TableId};
+use serde::{Deserialize, Serialize};
 
 /// The format of the catalog that is written here, and the newest that is read.
 const FORMAT: u32 = 6;
@@ -73,6 +74,16 @@ impl Kind {
     pub(crate) fn of(text: &str) -> Kind {
         if text.starts_with(NODE_TITLE) { Kind::Node } else { Kind::Database }
     }
+}
+
+/// The consequence if a table cannot have all its backups now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Missing {
+    /// The number of backups is refused, and also while any site cannot be reached.
+    Refused,
+    /// They are added once there is a site for them. Sites that are down learn the number when they
+    /// are readmitted.
+    Added,
 }
 
 /// A part of the design that the catalog keeps, and that has changed.

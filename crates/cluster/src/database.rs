@@ -15,6 +15,7 @@ pub use options::Options;
 pub(crate) use options::log_options;
 pub use others::Others;
 
+use crate::catalog::Missing;
 use crate::conductor::{ChangeEvent, Conductor, FailedOver, Job, link_of};
 use crate::embedded::{Embedded, Runtime, SiteReport};
 use crate::error::Error;
@@ -129,10 +130,24 @@ impl Database {
     /// [`Error::Invalid`] if there are too few sites. Nothing has changed then, except that
     /// replicas that were added stay.
     pub fn set_backups(&self, table: TableId, backups: Backups) -> Result<(), Error> {
+        self.give_backups(table, backups, Missing::Refused)
+    }
+
+    /// As [`Database::set_backups`]; says whether backups may be missing.
+    ///
+    /// # Errors
+    /// As [`Database::set_backups`].
+    pub fn give_backups(
+        &self,
+        table: TableId,
+        backups: Backups,
+        missing: Missing,
+    ) -> Result<(), Error> {
         if self.is_gateway_only() {
-            return self.others().define(Define::Backups(table, backups)).map(drop);
+            return self.others().define(Define::Backups(table, backups, missing)).map(drop);
         }
-        self.node.runtime.block_on(self.conductor.set_backups(table, backups))
+        let given = self.conductor.give_backups(table, backups, missing);
+        self.node.runtime.block_on(given)
     }
 
     /// Says which ranges of a table strategies leave where they are.
@@ -632,4 +647,16 @@ impl Drop for Database {
         // If this fails, the strategy starts anew. No client is left to receive the error.
         let _ = self.remember();
     }
+}
+
+/// The zone of a database's process, if it has one.
+pub fn zone_of(database: &Database) -> Option<String> {
+    database.node.runtime.zone()
+}
+
+/// True if the sites of a database are in several processes.
+pub fn is_spread(database: &Database) -> bool {
+    let (design, domains) = (database.design(), database.conductor.transport().domains());
+    let sites = design.sites();
+    sites.first().is_some_and(|first| domains.beyond(first, sites) > 0)
 }

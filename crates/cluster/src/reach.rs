@@ -5,6 +5,8 @@
 pub struct Reach {
     /// The name of its node.
     pub node: String,
+    /// Its zone, if it has one.
+    pub zone: Option<String>,
     /// The reason why it cannot be reached now, if it cannot.
     pub trouble: Option<String>,
 }

@@ -282,6 +282,7 @@ impl<T: Transport> Router<T> {
         let asked = Asked { footprint, ticket, begun: self.transport().now(), before, stage, over };
         request.is_measured = is_wanted;
         for look in 1..=STALE_MAX {
+            let routing = self.routing_table();
             let Verdict::Run(decision) = self.decide(session, &asked, false)? else { break };
             // Queued whatever becomes of this transaction, because the strategy relies on it.
             self.conductor.queue(decision.deferred, decision.is_occasion, asked.begun);
@@ -293,7 +294,10 @@ impl<T: Transport> Router<T> {
                 }
                 Err(Error::Failure(failure)) if failure.is_stale_route() => {}
                 Err(Error::Failure(Failure::Unreachable { site, why })) => {
-                    self.until_returned(site, why, over).await?;
+                    // Otherwise, others may have taken over from the site since the decision.
+                    if Arc::ptr_eq(&routing, &self.routing_table()) {
+                        self.until_returned(site, why, over).await?;
+                    }
                     continue;
                 }
                 result => return result,

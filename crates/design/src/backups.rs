@@ -9,7 +9,7 @@
 //!
 //! A backup is a replica whose acknowledgement commits wait for. Any replica of a partition can
 //! serve as backup, and a partition may have more replicas than its table has backups. They are in
-//! other processes than the master while there are others ([`Domains`]).
+//! other processes than the master while there are others, and in other zones ([`Domains`]).
 
 use crate::{Change, Design, Domains, Invalid, KeyRange, Placement, SiteId, TableId};
 use serde::{Deserialize, Serialize};
@@ -58,9 +58,9 @@ impl Design {
     }
 
     /// The changes that give every partition the backups of its table. Replicas are added at the
-    /// `usable` sites that hold the fewest, in other processes than the master and each other as
-    /// far as possible. Once they are there, replicas in the master's process are removed in
-    /// exchange. Backups without a usable site are left out.
+    /// `usable` sites that hold the fewest, in other zones and processes than the master and each
+    /// other as far as possible. Once they are there, replicas in the master's process or zone are
+    /// removed in exchange. Backups without a usable site are left out.
     pub fn lacking(&self, domains: &Domains, usable: impl Fn(SiteId) -> bool) -> Vec<Change> {
         let mut replicas: BTreeMap<SiteId, usize> =
             self.sites.iter().filter(|site| usable(*site)).map(|site| (site, 0)).collect();
@@ -76,10 +76,12 @@ impl Design {
                 let added = added(&mut replicas, &placement, of.backups.count, domains);
                 let surplus = (placement.replicas.len() + added.len())
                     .saturating_sub(usize::from(of.backups.count));
-                let is_beside = |site: &SiteId| domains.share(*site, placement.master);
+                let closeness = |site: SiteId| domains.closeness(site, placement.master);
                 // Others were added for readers, and it is not known which.
-                let removed = placement.replicas.iter().filter(is_beside);
-                let removed: Vec<SiteId> = removed.take(surplus.min(added.len())).collect();
+                let beside = placement.replicas.iter().filter(|site| closeness(*site) > 0);
+                let mut removed: Vec<SiteId> = beside.collect();
+                removed.sort_by_key(|site| std::cmp::Reverse(closeness(*site)));
+                removed.truncate(surplus.min(added.len()));
                 let start = range.start;
                 changes.extend(added.into_iter().map(|site| {
                     let start = start.clone();
@@ -105,15 +107,15 @@ fn added(
     let (count, master) = (usize::from(count), placement.master);
     let (mut backups, mut added) = (placement.replicas.clone(), Vec::new());
     loop {
-        let beyond = domains.beyond(master, &backups);
+        let spread = domains.spread(count, master, &backups);
         let is_free = |site: &SiteId| *site != master && !backups.contains(*site);
         let free = replicas.iter().filter(|(site, _)| is_free(site));
         let free = free.map(|(site, held)| {
-            let is_beyond = domains.beyond(master, &backups.clone().with(*site)) > beyond;
-            (!is_beyond, *held, *site)
+            let with = domains.spread(count, master, &backups.clone().with(*site));
+            (std::cmp::Reverse(with), *held, *site)
         });
-        let Some((is_no_better, _, site)) = free.min() else { break };
-        if backups.len() >= count && (beyond >= count || is_no_better) {
+        let Some((std::cmp::Reverse(with), _, site)) = free.min() else { break };
+        if backups.len() >= count && with <= spread {
             break;
         }
         *replicas.entry(site).or_default() += 1;
@@ -126,6 +128,7 @@ fn added(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::SiteSet;
 
     const DESIGN: &str = "
         sites s1 s2 s3
@@ -158,6 +161,44 @@ mod tests {
             ]
         );
         assert!(changes(&|site| site == SiteId(1)).is_empty(), "it has all that it can have");
+    }
+
+    #[test]
+    fn backups_go_to_other_zones_while_these_have_room() {
+        let design = Design::parse(
+            "
+        sites s1 s2 s3
+        table accounts t1
+          column id int64
+          key id
+          backups 1 on disk
+          partition [] master s1
+          partition [10] master s1 replicas s2
+          partition [20] master s3
+        ",
+        )
+        .unwrap();
+        let site = |site| SiteSet::of(SiteId(site));
+        let processes: Domains = [site(2), site(3)].into_iter().collect();
+        let zones = [[SiteId(1), SiteId(2)].into_iter().collect(), site(3)];
+        let domains = processes.with_zones(zones);
+        let changes = |usable: &dyn Fn(SiteId) -> bool| -> Vec<String> {
+            let changes = design.lacking(&domains, usable);
+            changes.iter().map(|change| change.to_text(&design)).collect()
+        };
+        assert_eq!(
+            changes(&|_| true),
+            [
+                "add_replica accounts[] s3",
+                "add_replica accounts[10] s3",
+                "remove_replica accounts[10] s2",
+                "add_replica accounts[20] s1",
+            ]
+        );
+        assert_eq!(
+            changes(&|site| site.0 < 3),
+            ["add_replica accounts[] s2", "add_replica accounts[20] s1"]
+        );
     }
 
     #[test]

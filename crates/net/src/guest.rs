@@ -14,8 +14,8 @@
 use crate::edge::now;
 use crate::envelopes::{Service, envelope, introduced};
 use crate::hello::{
-    ASK_LOGS, ASK_STATUS, ENVELOPE, HELLO, HELLO_BYTES_MAX, Hello, INTRODUCTION, LOGS, REFUSED,
-    STATUS, WELCOME,
+    ASK_LOGS, ASK_RUN, ASK_STATUS, ENVELOPE, HELLO, HELLO_BYTES_MAX, Hello, INTRODUCTION, LEAVES,
+    LOGS, REFUSED, RESTART, RUN, STATUS, WELCOME,
 };
 use crate::line::{Line, Takes, Unsent};
 use crate::net::Shared;
@@ -137,6 +137,17 @@ impl Guest {
                 let logs = self.shared.logs();
                 return self.answer_only(match logs {
                     Ok(logs) => wire::carried(LOGS, &logs),
+                    Err(why) => wire::carried(REFUSED, &why),
+                });
+            }
+            ASK_RUN => return self.answer_only(wire::carried(RUN, &self.shared.run())),
+            RESTART | LEAVES => {
+                let done = match head.kind {
+                    RESTART => self.shared.restart(message),
+                    _ => self.shared.note_leaving(message, &self.line),
+                };
+                return self.answer_only(match done {
+                    Ok(()) => wire::carried(RUN, &self.shared.run()),
                     Err(why) => wire::carried(REFUSED, &why),
                 });
             }

@@ -15,6 +15,10 @@ pub(crate) const INTRODUCTION: u8 = 102;
 pub(crate) const ENVELOPE: u8 = 103;
 pub(crate) const ASK_LOGS: u8 = 104;
 pub(crate) const LOGS: u8 = 105;
+pub(crate) const ASK_RUN: u8 = 106;
+pub(crate) const RUN: u8 = 107;
+pub(crate) const RESTART: u8 = 108;
+pub(crate) const LEAVES: u8 = 109;
 
 /// The longest hello, welcome, refusal or status.
 pub(crate) const HELLO_BYTES_MAX: usize = 64 << 10;
@@ -41,6 +45,8 @@ pub struct Member {
     pub address: String,
     /// The sites that it hosts.
     pub sites: BTreeSet<SiteId>,
+    /// The zone that it is in, if zones are told apart.
+    pub zone: Option<String>,
 }
 
 /// A process's description of itself.
@@ -176,6 +182,7 @@ mod tests {
             name: name.to_owned(),
             address: format!("{name}:7000"),
             sites: of.iter().map(|site| SiteId(*site)).collect(),
+            zone: None,
         };
         vec![member("a", &[1, 2]), member("c", &[5])]
     }

@@ -29,6 +29,11 @@
 //!   103  envelope    of a service
 //!   104  logs?     instead of a hello; answered by 105
 //!   105  logs      the state of the logs that the processes keep for each other
+//!   106  run?      instead of a hello; answered by 107
+//!   107  run       the number of the dialled process's run
+//!   108  restart   instead of a hello: it is to restart; the longest wait; answered by 107
+//!   109  leaves    instead of a hello: the name and the run of a process that has closed its
+//!                  database, and whose place others need not hold; answered by 107
 //! ```
 //!
 //! **Loss.** A connection that ends loses the bytes in flight. Messages may be lost. A request that
@@ -77,5 +82,5 @@ mod tls;
 pub use envelopes::{LogStatus, LogsStatus, Service};
 pub use hello::{Member, Role};
 pub use net::{Net, Options, PeerState, StartError};
-pub use status::{Status, ask_logs, ask_status};
+pub use status::{Status, ask_logs, ask_restart, ask_run, ask_status};
 pub use tls::NodeTls;

@@ -3,15 +3,16 @@
 use crate::edge::{start, wall_ms};
 use crate::envelopes::{Envelopes, LogsStatus, Service};
 use crate::guest;
-use crate::hello::{Hello, Member, Role, Verdict, judge};
+use crate::hello::{Hello, LEAVES, Member, RESTART, Role, Verdict, judge};
 use crate::line::{Limits, Line};
 use crate::peer::Peer;
 use crate::pool::Pool;
-use crate::status::{Status, ask_status};
+use crate::status::{Status, ask_status, tell_leaving};
 use crate::tls::NodeTls;
 use futures_util::future::{LocalBoxFuture, ready};
 use isomer_cluster::{Early, Endpoint, Reach, Unanswered, Wire};
 use isomer_design::SiteId;
+use isomer_site::wire;
 use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, TcpListener};
@@ -26,6 +27,8 @@ pub use crate::peer::PeerState;
 const STRANGERS_MAX: usize = 32;
 /// The threads for requests, divided by this, are reserved for requests that end transactions.
 const RESERVED: usize = 4;
+/// The time for another process to take note that this one leaves.
+const LEAVING: Duration = Duration::from_millis(500);
 
 /// Stores the number of the cluster that this process joins.
 type Join = Box<dyn Fn(u64) -> Result<(), String> + Send + Sync>;
@@ -40,6 +43,8 @@ pub struct Options {
     pub sites: BTreeSet<SiteId>,
     /// All other processes.
     pub members: Vec<Member>,
+    /// The zone of this process, if zones are told apart.
+    pub zone: Option<String>,
     /// The number of the cluster, if the process belongs to one. A process with the router that
     /// starts without must be told ([`Net::belongs_to`]) before it dials.
     pub cluster: Option<u64>,
@@ -74,6 +79,7 @@ impl Options {
             role,
             sites: sites.iter().copied().collect(),
             members: Vec::new(),
+            zone: None,
             cluster: None,
             join: Box::new(|_| Ok(())),
             known: BTreeSet::new(),
@@ -112,6 +118,9 @@ pub struct Net {
     writing: Mutex<Vec<JoinHandle<()>>>,
 }
 
+/// Makes the process restart, once transactions have ended or this time has passed.
+type Restart = Box<dyn Fn(Duration) + Send + Sync>;
+
 /// Returns the sites at which the database has rows.
 type Known = Box<dyn Fn() -> BTreeSet<SiteId> + Send + Sync>;
 
@@ -128,6 +137,7 @@ pub(crate) struct Shared {
     outage_wait: Duration,
     failover_after: Option<Duration>,
     members: Vec<Member>,
+    zone: Option<String>,
     peers: Vec<Arc<Peer>>,
     by_site: BTreeMap<SiteId, Arc<Peer>>,
     pub(crate) pool: Arc<Pool>,
@@ -140,6 +150,9 @@ pub(crate) struct Shared {
     /// All inbound connections, also before their handshakes.
     lines: Mutex<Vec<Weak<Line>>>,
     conductor: Mutex<KnownConductor>,
+    /// The name and run of the last process that had the conductor and has closed its database.
+    left: Mutex<Option<(String, u64)>>,
+    restart: OnceLock<Restart>,
     is_stopped: AtomicBool,
 }
 
@@ -198,6 +211,7 @@ impl Net {
             outage_wait: options.outage_wait,
             failover_after: options.failover_after,
             members: options.members,
+            zone: options.zone,
             peers,
             by_site,
             pool: Pool::new(options.requests),
@@ -209,6 +223,8 @@ impl Net {
             service: OnceLock::new(),
             lines: Mutex::default(),
             conductor: Mutex::default(),
+            left: Mutex::default(),
+            restart: OnceLock::new(),
             is_stopped: AtomicBool::new(false),
         });
         let (dialling, writing) = (Mutex::default(), Mutex::default());
@@ -279,6 +295,23 @@ impl Net {
     pub fn set_known(&self, known: impl Fn() -> BTreeSet<SiteId> + Send + Sync + 'static) {
         let is_first = self.shared.known.set(Box::new(known)).is_ok();
         assert!(is_first, "a process has one database");
+    }
+
+    /// Sets the function with which another program can make this process restart. May be called
+    /// once.
+    pub fn set_restart(&self, restart: impl Fn(Duration) + Send + Sync + 'static) {
+        let is_first = self.shared.restart.set(Box::new(restart)).is_ok();
+        assert!(is_first, "a process restarts in one way");
+    }
+
+    /// Tells the others that this process has closed its database, so that the next process takes
+    /// the conductor at once. Called after that. A process that is not told waits for the failover
+    /// timeout.
+    pub fn leave(&self) {
+        let leaves = (self.shared.own.name.clone(), self.shared.own.run);
+        for Member { name, address, .. } in &self.shared.members {
+            let _ = tell_leaving((name, address), self.shared.tls.as_ref(), LEAVING, &leaves);
+        }
     }
 
     /// Starts to dial the others before the sites of this process are running, to wait for them.
@@ -384,7 +417,12 @@ impl Wire for Net {
 
     fn reach(&self, site: SiteId) -> Option<Reach> {
         let peer = self.peer(site)?;
-        Some(Reach { node: peer.member.name.clone(), trouble: peer.trouble() })
+        let Member { name, zone, .. } = &peer.member;
+        Some(Reach { node: name.clone(), zone: zone.clone(), trouble: peer.trouble() })
+    }
+
+    fn zone(&self) -> Option<String> {
+        self.shared.zone.clone()
     }
 
     fn ask<'a>(
@@ -506,8 +544,14 @@ impl Shared {
     /// Why a process is declared dead, if it is.
     fn why_gone(&self, peer: &Peer) -> Option<String> {
         let longest = self.failover_after?;
-        let away = peer.away_for().filter(|away| *away >= longest)?;
-        let name = &peer.member.name;
+        let (name, away) = (&peer.member.name, peer.away_for()?);
+        let has_left = || self.left.lock().as_ref() == Some(&(name.clone(), peer.run()));
+        if away < longest && has_left() {
+            return Some(format!("node {name} has closed its database"));
+        }
+        if away < longest {
+            return None;
+        }
         Some(format!("node {name} could not be reached for {:.1} s", away.as_secs_f64()))
     }
 
@@ -622,6 +666,30 @@ impl Shared {
     pub(crate) fn logs(&self) -> Result<LogsStatus, String> {
         let none = || format!("`{}` keeps no logs for other processes", self.own.name);
         Ok(self.service.get().ok_or_else(none)?.status())
+    }
+
+    /// The number of this run.
+    pub(crate) fn run(&self) -> u64 {
+        self.own.run
+    }
+
+    /// Makes this process restart. The message has the longest wait in milliseconds.
+    pub(crate) fn restart(&self, message: &[u8]) -> Result<(), String> {
+        let longest_ms = wire::read_carried(RESTART, message).map_err(|bad| bad.to_string())?;
+        let restart = self.restart.get().ok_or("this process cannot restart itself")?;
+        restart(Duration::from_millis(longest_ms));
+        Ok(())
+    }
+
+    /// Takes note of a process that has closed its database.
+    pub(crate) fn note_leaving(&self, message: &[u8], line: &Line) -> Result<(), String> {
+        let left: (String, u64) =
+            wire::read_carried(LEAVES, message).map_err(|bad| bad.to_string())?;
+        if !line.may_be(&left.0) {
+            return Err(format!("its certificate is not one of `{}`", left.0));
+        }
+        *self.left.lock() = Some(left);
+        Ok(())
     }
 
     /// The number of threads reserved for requests that end transactions.

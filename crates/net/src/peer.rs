@@ -277,6 +277,11 @@ impl Peer {
         state.handshakes
     }
 
+    /// The run of the process in the last handshake; 0 before.
+    pub(crate) fn run(&self) -> u64 {
+        self.state.lock().run
+    }
+
     /// The number of handshakes so far.
     pub(crate) fn handshakes(&self) -> u64 {
         self.state.lock().handshakes

@@ -2,7 +2,10 @@
 
 use crate::edge::now;
 use crate::envelopes::LogsStatus;
-use crate::hello::{ASK_LOGS, ASK_STATUS, HELLO_BYTES_MAX, LOGS, REFUSED, Role, STATUS};
+use crate::hello::{
+    ASK_LOGS, ASK_RUN, ASK_STATUS, HELLO_BYTES_MAX, LEAVES, LOGS, REFUSED, RESTART, RUN, Role,
+    STATUS,
+};
 use crate::line::{Limits, Line, Takes};
 use crate::tls::NodeTls;
 use isomer_design::SiteId;
@@ -44,7 +47,7 @@ pub fn ask_status(
     tls: Option<&NodeTls>,
     limit: Duration,
 ) -> Result<Status, String> {
-    ask_at(name, address, tls, limit, (ASK_STATUS, STATUS))
+    ask_at((name, address), tls, limit, (wire::carried(ASK_STATUS, &()), STATUS))
 }
 
 /// Asks the process of a name at an address for the state of the logs that the processes keep for
@@ -58,15 +61,54 @@ pub fn ask_logs(
     tls: Option<&NodeTls>,
     limit: Duration,
 ) -> Result<LogsStatus, String> {
-    ask_at(name, address, tls, limit, (ASK_LOGS, LOGS))
+    ask_at((name, address), tls, limit, (wire::carried(ASK_LOGS, &()), LOGS))
 }
 
-fn ask_at<T: DeserializeOwned>(
+/// Asks the process of a name at an address for the number of its run, which differs after a
+/// restart.
+///
+/// # Errors
+/// A message, if it does not answer within `limit`.
+pub fn ask_run(
     name: &str,
     address: &str,
     tls: Option<&NodeTls>,
     limit: Duration,
-    kinds: (u8, u8),
+) -> Result<u64, String> {
+    ask_at((name, address), tls, limit, (wire::carried(ASK_RUN, &()), RUN))
+}
+
+/// Asks the process of a name at an address to restart, once the transactions of its clients have
+/// ended, or `longest` has passed. Returns the number of its run until then.
+///
+/// # Errors
+/// A message, if it does not answer within `limit`, or cannot restart.
+pub fn ask_restart(
+    name: &str,
+    address: &str,
+    tls: Option<&NodeTls>,
+    limit: Duration,
+    longest: Duration,
+) -> Result<u64, String> {
+    let longest_ms = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
+    ask_at((name, address), tls, limit, (wire::carried(RESTART, &longest_ms), RUN))
+}
+
+/// Tells a process that `leaves`, a name and a run, has closed its database.
+pub(crate) fn tell_leaving(
+    (name, address): (&str, &str),
+    tls: Option<&NodeTls>,
+    limit: Duration,
+    leaves: &(String, u64),
+) -> Result<u64, String> {
+    ask_at((name, address), tls, limit, (wire::carried(LEAVES, leaves), RUN))
+}
+
+fn ask_at<T: DeserializeOwned>(
+    (name, address): (&str, &str),
+    tls: Option<&NodeTls>,
+    limit: Duration,
+    question: (Vec<u8>, u8),
 ) -> Result<T, String> {
     let addresses = address.to_socket_addrs().map_err(|error| error.to_string())?;
     let mut why = "the name has no address".to_owned();
@@ -74,7 +116,7 @@ fn ask_at<T: DeserializeOwned>(
         match TcpStream::connect_timeout(&address, limit) {
             Ok(socket) => {
                 let tls = tls.map(|tls| tls.dial(name)).transpose()?;
-                return ask(socket, tls, limit, kinds);
+                return ask(socket, tls, limit, question);
             }
             Err(error) => why = error.to_string(),
         }
@@ -86,11 +128,11 @@ fn ask<T: DeserializeOwned>(
     socket: TcpStream,
     tls: Option<Connection>,
     limit: Duration,
-    (question, kind): (u8, u8),
+    (question, kind): (Vec<u8>, u8),
 ) -> Result<T, String> {
     let limits = Limits { silence: limit, queue_bytes: HELLO_BYTES_MAX };
     let line = Line::new(socket, limits, tls).map_err(|error| error.to_string())?;
-    let _ = line.send(wire::carried(question, &()));
+    let _ = line.send(question);
     let mut waits = Waits { until: now() + limit, kind, answer: None };
     let ended = line.run(&mut waits);
     waits.answer.ok_or(ended)

@@ -61,4 +61,4 @@ pub use log::PartitionLog;
 pub use logs::{CarriedLogs, ORDER};
 pub use look::Look;
 pub use owned::{OpenReport, Options};
-pub use partition::{Carrier, Partition, Refused, Timeouts, VisitWritten, Written};
+pub use partition::{Carrier, Newest, Partition, Refused, Timeouts, VisitWritten, Written};

@@ -74,6 +74,14 @@ fn read_claim(
     }
 }
 
+/// The newest record that this process has received, and the time at which it had it.
+fn received(partition: &impl Partition) -> Option<(Offset, Duration)> {
+    // Before the question, so that its duration does not count.
+    let now = clock();
+    let newest = partition.newest()?;
+    Some((newest.offset, now.saturating_sub(newest.age)))
+}
+
 impl<P: Partition> PartitionLog<P> {
     /// Opens and claims the log in a partition. `place` names the partition in messages. `number`
     /// is the number of the log in its database, `name` the name of this process in messages of
@@ -114,6 +122,7 @@ impl<P: Partition> PartitionLog<P> {
         read(&partition, &mut opening)?;
         let drawn =
             getrandom::u64().map_err(|error| Refused(format!("no random number: {error}")))?;
+        let received = received(&partition);
         let claim = opening.claim(drawn, name).map_err(Refused)?;
         match partition.send(&claim, ask) {
             Some(Sent::Written(_)) => {}
@@ -126,7 +135,7 @@ impl<P: Partition> PartitionLog<P> {
             }
         }
         read_claim(&partition, &mut opening, ask)?;
-        let (owned, report) = opening.own(clock()).map_err(Refused)?;
+        let (owned, report) = opening.own(clock(), received).map_err(Refused)?;
         partition.rest();
         Ok((
             PartitionLog {

@@ -1,7 +1,7 @@
 //! All logs of a database: a partition for the catalog, number 0, one for each site, and one for
 //! the order of ordered tables.
 
-use crate::lease::WAITS;
+use crate::lease::Times;
 use crate::log::PartitionLog;
 use crate::look::{Look, look};
 use crate::owned::Options;
@@ -41,6 +41,12 @@ impl<C: Carrier> CarriedLogs<C> {
 
     /// Replaces the default options, of which `open` overrides some.
     pub fn with_options(self, usual: Options) -> CarriedLogs<C> {
+        CarriedLogs { usual, ..self }
+    }
+
+    /// Sets the lease of this process, within the bounds of [`Times::lasting`].
+    pub fn with_lease(self, lease: Duration) -> CarriedLogs<C> {
+        let usual = Options { times: Times::lasting(lease), ..self.usual };
         CarriedLogs { usual, ..self }
     }
 
@@ -136,7 +142,7 @@ where
     }
 
     fn stale_for(&self) -> Duration {
-        WAITS
+        self.usual.times.waits
     }
 
     fn find(&self) -> Result<FoundLogs, OpenError> {
@@ -172,10 +178,10 @@ where
         let opened = PartitionLog::open(partition, &place, database.0, number, &self.name, options);
         let (log, report) = opened?;
         let mut notes = Vec::new();
-        if let Some(before) = report.taken_from {
-            let seconds = options.times.waits.as_secs_f32();
+        if let Some(before) = report.taken_from.filter(|_| !report.waits.is_zero()) {
+            let seconds = report.waits.as_secs_f32();
             notes.push(format!(
-                "the log at {place}, was not released by {before}: commits wait for {seconds} s"
+                "the log at {place}, was not released by {before}: commits wait for {seconds:.1} s"
             ));
         }
         Ok((Arc::new(log.noted(note)), notes))

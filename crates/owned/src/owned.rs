@@ -31,7 +31,7 @@
 //!
 //! **Locks**, in this order: `writing`, `index`, those of the tail. None is held during a wait.
 
-use crate::lease::Times;
+use crate::lease::{Times, WAITS};
 use crate::ownership::{Acknowledged, Broken, Owner, Reader, Verdict};
 use crate::record::{FRAME_HEAD_BYTES, HEAD_BYTES, Head, Kind, Offset, Term};
 use crate::stream::{Assembly, Cut, Piece};
@@ -78,7 +78,7 @@ pub struct Options {
     /// A term whose owner has provably ended and serves no reads. (That owner's own wait for the
     /// owner before it was over.)
     pub ended: Option<Term>,
-    /// The intervals of the lease, which must be the same for all processes that open the log.
+    /// The intervals of the lease.
     pub times: Times,
 }
 
@@ -109,6 +109,8 @@ pub struct OpenReport {
     /// The earlier owner, unless it has released the log or is known to have ended. Commits then
     /// wait until its lease is over.
     pub taken_from: Option<Arc<str>>,
+    /// How long commits wait for that.
+    pub waits: Duration,
 }
 
 /// The offsets of some records that begin with a frame or are empty, and of the first that counts.
@@ -180,6 +182,8 @@ pub struct Opening {
     tail: Option<MemoryLog>,
     memory: MemoryOptions,
     claim: Option<Claim>,
+    /// The last record that may have given the owner before this one a lease.
+    last_sign: Option<Offset>,
 }
 
 /// The claim of this process.
@@ -189,6 +193,8 @@ struct Claim {
     before: Arc<str>,
     /// The earlier owner has ended.
     has_ended: bool,
+    /// The lease of the earlier owner.
+    lease: Duration,
     /// Whether the log was released before the claim; `None` until the claim was read.
     was_released: Option<bool>,
 }
@@ -216,6 +222,7 @@ impl Opening {
             tail: None,
             memory: MemoryOptions { segment_bytes, keep_bytes, durability },
             claim: None,
+            last_sign: None,
         }
     }
 
@@ -231,7 +238,12 @@ impl Opening {
     pub fn take(&mut self, offset: Offset, record: &[u8]) -> Result<ControlFlow<()>, Broken> {
         let (head, body) = Head::read(record).map_err(|error| Broken::Bad { offset, error })?;
         let was_released = self.reader.is_released();
-        match self.reader.pass(offset, &head, body)? {
+        let (was_lease, is_own) = (self.reader.lease(), self.is_claim(&head));
+        let verdict = self.reader.pass(offset, &head, body)?;
+        if !matches!(verdict, Verdict::Void(_)) && !is_own {
+            self.last_sign = Some(offset);
+        }
+        match verdict {
             Verdict::Begins => self.assembly.begin(),
             Verdict::Counts(from) if self.reader.has_begun() => {
                 self.index.note(&head, offset);
@@ -250,9 +262,14 @@ impl Opening {
             None => Ok(ControlFlow::Continue(())),
             Some(claim) => {
                 claim.was_released = Some(was_released);
+                claim.lease = was_lease.unwrap_or(WAITS);
                 Ok(ControlFlow::Break(()))
             }
         }
+    }
+
+    fn is_claim(&self, head: &Head) -> bool {
+        self.claim.as_ref().is_some_and(|claim| claim.head == *head)
     }
 
     /// True once the process's own claim was read.
@@ -267,18 +284,27 @@ impl Opening {
     /// A message, if the log begins after the needed position. The owner stays the same then.
     pub fn claim(&mut self, drawn: u64, name: &str) -> Result<Vec<u8>, String> {
         self.options.needed.map_or(Ok(()), |needed| check_begin(&self.reader, needed))?;
-        let head = Owner::claim(&self.reader, drawn, name);
+        let head = Owner::claim(&self.reader, drawn, name, self.options.times.waits);
         let before = self.reader.owner().clone();
         let has_ended = self.options.ended == Some(self.reader.term());
-        self.claim = Some(Claim { head, before, has_ended, was_released: None });
+        let lease = WAITS;
+        self.claim = Some(Claim { head, before, has_ended, lease, was_released: None });
         Ok(head.write(name.as_bytes()))
     }
 
-    /// The log, if the claim holds. The claim must have been read.
+    /// The log, if the claim holds. The claim must have been read. `received` has the newest record
+    /// that this process had received before it wrote the claim, if that is known, and the time at
+    /// which it had it.
     ///
     /// # Errors
     /// A message, if the claim does not hold, or no frames of the log are left.
-    pub fn own(self, now: Duration) -> Result<(OwnedLog, OpenReport), String> {
+    pub fn own(
+        self,
+        now: Duration,
+        received: Option<(Offset, Duration)>,
+    ) -> Result<(OwnedLog, OpenReport), String> {
+        let had_all = |(offset, _): &(Offset, Duration)| self.last_sign <= Some(*offset);
+        let waits_from = received.filter(had_all).map_or(now, |(_, at)| at.min(now));
         let Opening { place, options, database, number, reader, index, tail, memory, .. } = self;
         let claim = self.claim.expect("a log is claimed before it is owned");
         let is_free = claim.was_released.expect("the claim was read") || claim.has_ended;
@@ -294,8 +320,9 @@ impl Opening {
             .map_err(|taken| format!("it was opened twice at the same time: {taken}"))?;
         let end = tail.end();
         assert_eq!(end, owner.whole(), "the tail has all whole frames");
-        let waits = if is_free { Duration::ZERO } else { options.times.waits };
-        let report = OpenReport { term, taken_from: (!is_free).then_some(claim.before) };
+        let acknowledges_from = if is_free { now } else { waits_from + claim.lease };
+        let waits = acknowledges_from.saturating_sub(now);
+        let report = OpenReport { term, taken_from: (!is_free).then_some(claim.before), waits };
         let log = OwnedLog {
             place,
             options,
@@ -309,7 +336,7 @@ impl Opening {
             confirmed: AtomicU64::new(0),
             // The first record of the term confirms the claim.
             is_asked: AtomicBool::new(true),
-            acknowledges_from: now + waits,
+            acknowledges_from,
         };
         Ok((log, report))
     }

@@ -39,8 +39,10 @@
 //! When to claim a log, and which process should: callers decide that, and any claim is safe.
 //! [`lease`](crate::lease) limits how long an old owner may serve reads.
 
+use crate::lease::WAITS;
 use crate::record::{BadRecord, Head, Kind, Offset, Term};
 use std::sync::Arc;
+use std::time::Duration;
 use thiserror::Error;
 
 /// The owner's name in a log whose beginning, with the claim, was removed.
@@ -148,6 +150,9 @@ pub struct Reader {
     term: Option<Term>,
     /// The owner's name, and the offset of its claim.
     owner: (Arc<str>, Offset),
+    /// The longest lease of the owners since the log was last released, in milliseconds; 0 if it is
+    /// not known.
+    lease_ms: u64,
     /// The number of records of the term that have counted; `None` until the first one, if the
     /// beginning was removed.
     counted: Option<u64>,
@@ -177,6 +182,7 @@ impl Reader {
             next: first,
             term: is_whole.then(Term::default),
             owner: (Arc::from(if is_whole { "nobody" } else { UNNAMED }), 0),
+            lease_ms: 0,
             counted: is_whole.then_some(0),
             place: is_whole.then_some(Place { begin: 0, end: 0, whole: 0 }),
             is_released: true,
@@ -196,6 +202,11 @@ impl Reader {
     /// The owner's name.
     pub fn owner(&self) -> &Arc<str> {
         &self.owner.0
+    }
+
+    /// The longest lease that an owner may still have, if claims say so.
+    pub fn lease(&self) -> Option<Duration> {
+        (self.lease_ms > 0).then(|| Duration::from_millis(self.lease_ms))
     }
 
     /// Where the first available frame begins.
@@ -229,19 +240,30 @@ impl Reader {
             return Err(Broken::OtherLog { offset, database, log });
         }
         let verdict = match head.kind {
-            Kind::Claim => self.claim(offset, head.term, body),
+            Kind::Claim => self.claim(offset, head, body),
             Kind::Frames | Kind::Release => self.entry(offset, head)?,
         };
         self.next = offset + 1;
         Ok(verdict)
     }
 
-    fn claim(&mut self, offset: Offset, term: Term, name: &[u8]) -> Verdict {
+    fn claim(&mut self, offset: Offset, head: &Head, name: &[u8]) -> Verdict {
+        let term = head.term;
         if self.term.is_some_and(|now| term.number <= now.number) {
             return Verdict::Void(Void::Outrun);
         }
         self.term = Some(term);
         self.owner = (String::from_utf8_lossy(name).into(), offset);
+        let lease_ms = match head.sequence {
+            0 => WAITS.as_millis() as u64,
+            stated => stated,
+        };
+        // Without a release, the wait of the owner before may not be over: its lease counts too.
+        self.lease_ms = match self.lease_ms {
+            _ if self.is_released => lease_ms,
+            0 => lease_ms.max(WAITS.as_millis() as u64),
+            before => lease_ms.max(before),
+        };
         self.counted = Some(0);
         self.is_released = false;
         if let Some(place) = &mut self.place {
@@ -341,15 +363,15 @@ impl Owner {
         self.me
     }
 
-    /// The claim of a process that has read up to the reader's state.
-    pub fn claim(reader: &Reader, owner: u64, name: &str) -> Head {
+    /// The claim of a process that has read up to the reader's state, with its lease.
+    pub fn claim(reader: &Reader, owner: u64, name: &str, lease: Duration) -> Head {
         let bytes = u32::try_from(name.len()).expect("a name is short");
         Head {
             kind: Kind::Claim,
             database: reader.database,
             log: reader.log,
             term: Term { number: reader.term().number + 1, owner },
-            sequence: 0,
+            sequence: lease.as_millis() as u64,
             position: reader.whole(),
             bytes,
             first: bytes,

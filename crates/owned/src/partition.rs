@@ -53,6 +53,15 @@ pub struct Written<'r> {
     pub record: &'r [u8],
 }
 
+/// The newest record of a partition that this process has received.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Newest {
+    /// Its offset.
+    pub offset: Offset,
+    /// How long ago it was received, or less.
+    pub age: Duration,
+}
+
 /// Visits records, until it breaks.
 pub type VisitWritten<'v> = dyn FnMut(Written<'_>) -> ControlFlow<()> + 'v;
 
@@ -84,6 +93,11 @@ pub trait Partition: Send + Sync {
 
     /// The offset after the last record, if the carrier answers. Opens no connection.
     fn end(&self) -> Option<Offset>;
+
+    /// The newest record that this process has received, if the carrier knows when that was.
+    fn newest(&self) -> Option<Newest> {
+        None
+    }
 
     /// Passes the records from an offset on to `visit`, until it breaks or the present end is
     /// reached.

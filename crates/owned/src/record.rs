@@ -88,8 +88,8 @@ pub struct Head {
     pub log: u32,
     /// The term in which it was written.
     pub term: Term,
-    /// Counts the records of a term; 0 for its claim. An owner writes a record only after the one
-    /// before counts.
+    /// Counts the records of a term. An owner writes a record only after the one before counts. In
+    /// a claim, the lease of its process in milliseconds; 0 in claims of earlier releases.
     pub sequence: u64,
     /// The position in the stream at which the body begins.
     pub position: u64,

@@ -4,7 +4,7 @@ use crate::group::Outcome;
 use crate::quorum::{NoOutcome, Pending, Quorum};
 use isomer_owned::owned::Sent;
 use isomer_owned::record::Offset;
-use isomer_owned::{CarriedLogs, Carrier, Partition, PartitionLog, Refused, Timeouts};
+use isomer_owned::{CarriedLogs, Carrier, Newest, Partition, PartitionLog, Refused, Timeouts};
 use isomer_owned::{VisitWritten, Written};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -116,6 +116,10 @@ impl Partition for NodePartition {
 
     fn end(&self) -> Option<Offset> {
         self.quorum.bounds(self.number, LOOK).ok().map(|(_, end)| end)
+    }
+
+    fn newest(&self) -> Option<Newest> {
+        self.quorum.newest(self.number, self.timeouts.ask)
     }
 
     fn read(&self, from: Offset, visit: &mut VisitWritten<'_>) -> Result<(), Refused> {

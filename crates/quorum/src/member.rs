@@ -21,7 +21,7 @@
 
 use crate::command::{Body, Records, Ticket};
 use crate::group::{Group, GroupState, Outcome, record};
-use crate::journal::{Found, Frame, recover};
+use crate::journal::{Found, Frame, Mark, recover};
 use crate::roster::{Membership, Said, Standing};
 use isomer_log::{Log, LogError, Position};
 use isomer_owned::ORDER;
@@ -158,6 +158,11 @@ impl Member {
     /// The state of all groups that this member knows.
     pub fn states(&self) -> Vec<GroupState> {
         self.groups.values().map(Group::state).collect()
+    }
+
+    /// The newest record of each group, committed or not, if it has one.
+    pub(crate) fn newest_records(&self) -> impl Iterator<Item = (u32, Option<Mark>)> + '_ {
+        self.groups.iter().map(|(number, group)| (*number, group.store().newest_record()))
     }
 
     /// A tick has passed.

@@ -18,9 +18,11 @@
 use crate::command::{Records, Ticket};
 use crate::disk::Disk;
 use crate::group::{GroupState, Outcome};
+use crate::journal::Mark;
 use crate::member::{Member, MemberOptions};
 use crate::roster::Standing;
 use isomer_log::{FileLog, Log, Options};
+use isomer_owned::Newest;
 use isomer_owned::edge::{clock, pause};
 use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, VecDeque};
@@ -75,6 +77,7 @@ enum Reply {
     Records(Records, u64),
     Count(u32),
     Has(bool),
+    Newest(Option<Newest>),
     States(Standing, Vec<GroupState>),
     Failed(String),
 }
@@ -88,6 +91,7 @@ enum Request {
     Read(u32, u64, u64),
     Count,
     Has(u32),
+    Newest(u32),
     States,
 }
 
@@ -310,6 +314,7 @@ impl Quorum {
             own: place,
             say,
             has_said: false,
+            newest: BTreeMap::new(),
             next_tick: clock() + TICK,
         };
         let shared = Arc::new(Shared {
@@ -441,6 +446,14 @@ impl Quorum {
         }
     }
 
+    /// The newest record of a group that this member has received.
+    pub(crate) fn newest(&self, group: u32, longest: Duration) -> Option<Newest> {
+        match self.request(Request::Newest(group), longest) {
+            Ok(Reply::Newest(newest)) => newest,
+            _ => None,
+        }
+    }
+
     pub(crate) fn partitions(&self, longest: Duration) -> Result<u32, String> {
         match self.request(Request::Count, longest)? {
             Reply::Count(count) => Ok(count),
@@ -482,6 +495,8 @@ struct Engine {
     say: Box<dyn Fn(&str) + Send>,
     /// An operator knows that commits wait.
     has_said: bool,
+    /// The newest record of each group, and when it was here for the first time, or later.
+    newest: BTreeMap<u32, (Mark, Duration)>,
     next_tick: Duration,
 }
 
@@ -556,6 +571,13 @@ impl Engine {
                 }
             }
             Request::Count if is_member => Reply::Count(self.member.partitions()),
+            Request::Newest(group) if is_member => {
+                let newest = self.newest.get(&group);
+                Reply::Newest(newest.map(|(mark, since)| Newest {
+                    offset: mark.index - 1,
+                    age: clock().saturating_sub(*since),
+                }))
+            }
             Request::Has(group) if is_member => Reply::Has(self.member.has(group)),
             _ => Reply::Failed("this node does not take part yet".to_owned()),
         }
@@ -573,6 +595,7 @@ impl Engine {
     /// Does the member's work. True if the journal must be synced.
     fn step(&mut self) -> Result<bool, String> {
         let output = self.member.step().map_err(|error| error.to_string())?;
+        self.note_newest();
         for (to, envelope) in output.envelopes {
             self.mailbox.send(&self.names[to], envelope);
         }
@@ -582,6 +605,18 @@ impl Engine {
             }
         }
         Ok(output.wants_sync)
+    }
+
+    /// Notes when records were received. After they were, so that no age is too high.
+    fn note_newest(&mut self) {
+        let Engine { member, newest, .. } = self;
+        for (group, mark) in member.newest_records() {
+            match (mark, newest.get(&group)) {
+                (Some(mark), Some((known, _))) if *known == mark => {}
+                (Some(mark), _) => drop(newest.insert(group, (mark, clock()))),
+                (None, _) => drop(newest.remove(&group)),
+            }
+        }
     }
 
     /// Tells an operator that commits wait for a majority, and that they go on.

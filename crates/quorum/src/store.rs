@@ -91,6 +91,13 @@ impl Store {
         (self.slots.front().map(|slot| slot.position), bytes)
     }
 
+    /// The newest entry with a record, committed or not.
+    pub(crate) fn newest_record(&self) -> Option<Mark> {
+        let back = self.slots.iter().rev().position(|slot| slot.is_record)?;
+        let at = self.slots.len() - 1 - back;
+        Some(Mark { index: self.begin.index + 1 + at as u64, term: self.slots[at].term })
+    }
+
     /// Appends entries, in place of earlier ones from the same index on.
     pub(crate) fn append(&mut self, entries: Vec<Entry>) -> Result<(), LogError> {
         for entry in entries {

@@ -185,6 +185,14 @@ impl Clients {
         }
     }
 
+    /// Makes idle sessions read the end of their input. Those in a transaction are not idle.
+    pub(crate) fn end_idle(&self) {
+        let clients = self.clients.lock();
+        for client in clients.values().filter(|client| client.activity.shown().state == "idle") {
+            let _ = client.socket.shutdown(Shutdown::Read);
+        }
+    }
+
     /// Ends all sessions.
     pub(crate) fn end_all(&self, gateway: &Gateway) {
         self.end(gateway, CancelReason::Shutdown, |_| true);

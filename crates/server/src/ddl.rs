@@ -12,7 +12,7 @@
 use crate::alter::taken;
 use crate::backend::{Backend, explain};
 use crate::dependents::Dependent;
-use crate::engine::Engine;
+use crate::engine::{Engine, give_default_backups};
 use crate::foreign::Rows;
 use crate::indexes::{free_name, index_name};
 use crate::limits;
@@ -363,8 +363,13 @@ impl<'a> Definer<'a> {
             crate::engine::order_table(&self.engine, &table)?;
             table.parts().for_each(|(id, _)| own_table(&mut self.backend.txn, id));
         }
-        if let Some(backups) = new.backups {
-            self.engine.set_backups(&table, backups)?;
+        let is_temporary = full.schema == TEMPORARY;
+        match new.backups {
+            Some(backups) => self.engine.set_backups(&table, backups)?,
+            None if is_temporary => {}
+            None => give_default_backups(&self.engine, &table, &self.backend.cancel)?,
+        }
+        if new.backups.is_some() {
             self.notices.extend(self.engine.backups_together(&table));
         }
         self.change(|catalog| {

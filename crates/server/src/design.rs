@@ -7,7 +7,7 @@ use crate::conducted;
 use crate::deadlock::lock_name;
 use crate::engine::ordered::{fused_rows, set_fused_rows};
 use crate::engine::questions::{blockers, locks};
-use crate::engine::{Engine, damaged};
+use crate::engine::{Engine, damaged, set_default_backups};
 use crate::figures::Figure;
 use crate::limits::ended;
 use crate::numbers::NUMBERS;
@@ -45,6 +45,7 @@ impl Engine {
             }
             DesignStatement::SiteMemory(size) => return self.set_site_memory(size),
             DesignStatement::FusedRows(rows) => return set_fused_rows(self, rows),
+            DesignStatement::DefaultBackups(count) => return set_default_backups(self, count),
             DesignStatement::Reconfigure(statement) => return self.reconfigure(statement),
             DesignStatement::DesignChanges(value) => {
                 return proposals::set_design_changes(self, value);
@@ -288,6 +289,10 @@ impl DesignView for Engine {
         self.backups_of(table)
     }
 
+    fn default_backups(&self) -> Backups {
+        crate::engine::default_backups(self)
+    }
+
     fn is_ordered(&self, table: TableId) -> bool {
         crate::engine::is_table_ordered(self, table)
     }
@@ -412,6 +417,7 @@ impl Engine {
 
     fn site_rows(&self) -> Vec<Vec<Datum>> {
         let design = self.database().design();
+        let zone = isomer_cluster::zone_of(self.database()).map_or(Datum::Null, Datum::Text);
         let row = |report: isomer_cluster::SiteReport| {
             let [commits, coordinated] = self.gateway().commits(report.site);
             let (masters, replicas) = held(&design, report.site);
@@ -433,6 +439,7 @@ impl Engine {
                     }
                     _ => "ok".to_owned(),
                 }),
+                zone.clone(),
             ]
         };
         let mut rows: Vec<Vec<Datum>> = self.database().sites().into_iter().map(row).collect();
@@ -444,6 +451,7 @@ impl Engine {
     fn rows_of_sites_elsewhere(&self, design: &Design) -> Vec<Vec<Datum>> {
         let row = |(load, reach): (SiteLoad, Option<Reach>)| {
             let [commits, coordinated] = self.gateway().commits(load.site);
+            let zone = reach.as_ref().and_then(|reach| reach.zone.clone());
             let (masters, replicas) = held(design, load.site);
             let state = match (self.database().failure(load.site), reach) {
                 (_, Some(Reach { trouble: Some(why), .. })) => format!("unreachable: {why}"),
@@ -463,6 +471,7 @@ impl Engine {
                 Datum::Int(commits as i64),
                 Datum::Int(coordinated as i64),
                 Datum::Text(state),
+                zone.map_or(Datum::Null, Datum::Text),
             ]
         };
         self.database().sites_elsewhere().into_iter().map(row).collect()

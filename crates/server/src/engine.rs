@@ -17,6 +17,8 @@ mod sequences;
 mod stored;
 mod tables;
 
+use backups::DefaultBackups;
+pub(crate) use backups::{default_backups, give_default_backups, set_default_backups};
 pub use gateways::take_over;
 pub(crate) use gateways::{
     Closing, Told, close_tables, keep_catalog, mention, state, tell, tell_catalog,
@@ -174,6 +176,7 @@ pub struct Engine {
     pub(crate) steering: Arc<Steering>,
     /// The fewest backups of definitions.
     least_backups: OnceLock<Backups>,
+    default_backups: DefaultBackups,
     pub(crate) herald: Herald,
 }
 
@@ -218,6 +221,7 @@ fn begin_anew(engine: &Engine, mode: Option<Mode>) -> Result<(), SqlError> {
         engine.database().set_site_memory(engine.kept_site_memory()?);
     }
     ordered::read_fused_rows(engine)?;
+    backups::read_default(engine)?;
     engine.read_users()?;
     engine.drop_unused()?;
     let catalog = engine.read_catalog(&UnderConstruction::default())?;
@@ -277,6 +281,7 @@ impl Engine {
             shapes: Shapes::default(),
             steering,
             least_backups: OnceLock::new(),
+            default_backups: DefaultBackups::default(),
             herald: Herald::default(),
         };
         if engine.database().is_gateway_only() {

@@ -45,6 +45,8 @@ use std::time::Duration;
 
 /// The time for a client to read the error of its failed login.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// The pause between two looks for idle sessions that are to end.
+const DRAINING: Duration = Duration::from_millis(20);
 /// The stack of a client's thread; deep expressions recurse.
 const STACK_BYTES: usize = 8 << 20;
 
@@ -63,6 +65,8 @@ struct Shared {
     settings: Settings,
     watch: Arc<Watch>,
     stop: AtomicBool,
+    /// Sessions end once their transactions have.
+    is_draining: AtomicBool,
     /// All connections, logged in or not.
     connected: AtomicUsize,
     memory: Arc<Account>,
@@ -101,6 +105,7 @@ impl Server {
             settings,
             watch: Arc::default(),
             stop: AtomicBool::new(false),
+            is_draining: AtomicBool::new(false),
             connected: AtomicUsize::new(0),
             memory,
             strangers,
@@ -154,6 +159,21 @@ impl Server {
     /// a silent node cannot report whether its clients are still there.
     pub fn end_passed_by(&self, node: &str) {
         self.shared.clients.end_passed_by(self.shared.engine.gateway(), node);
+    }
+
+    /// Lets no more clients in, and ends each session with 57P01 once it is idle outside of a
+    /// transaction. Waits for that, `longest` at most. Returns the number of connections that are
+    /// left.
+    #[allow(clippy::disallowed_methods, reason = "the edge: waits for threads to end")]
+    pub fn drain(&self, longest: Duration) -> usize {
+        let until = limits::now() + longest;
+        self.shared.is_draining.store(true, Ordering::SeqCst);
+        self.shared.strangers.end_all();
+        while self.connected() > 0 && limits::now() < until {
+            self.shared.clients.end_idle();
+            std::thread::sleep(DRAINING);
+        }
+        self.connected()
     }
 
     /// Accepts no more clients, cancels the statements of the present ones, and waits until they
@@ -338,7 +358,7 @@ impl Connection {
                     Ok(()) => continue,
                     Err(last) => break last,
                 },
-                Ok(Incoming::End) => match session.dismissal() {
+                Ok(Incoming::End) => match session.dismissal().or_else(|| shared.restarts()) {
                     Some(last) => break last,
                     None => return Ok(()),
                 },
@@ -399,6 +419,11 @@ impl Shared {
         }
     }
 
+    /// The last message to idle clients, if the server lets transactions end.
+    fn restarts(&self) -> Option<SqlError> {
+        self.is_draining.load(Ordering::SeqCst).then(|| limits::ended(CancelReason::Shutdown))
+    }
+
     /// Registers an authenticated client.
     fn let_in(
         &self,
@@ -421,6 +446,10 @@ impl Shared {
             passed_by,
         };
         let is_superuser = || self.engine.user(&user).map(|user| user.superuser);
+        if self.is_draining.load(Ordering::SeqCst) {
+            let message = "this process is about to restart";
+            return Err(SqlError::new("57P03", message).hint("Other processes serve clients."));
+        }
         let entered = self.clients.enter(process, client, is_superuser().unwrap_or(false))?;
         // The user may have been dropped, or the server stopped, before the client was registered.
         let superuser = is_superuser().ok_or_else(|| limits::ended(CancelReason::SentAway))?;

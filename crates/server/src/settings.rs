@@ -713,6 +713,9 @@ impl Session {
                 let are_off = self.engine.steering.are_changes_off();
                 Some(if are_off { "off" } else { "on" }.to_owned())
             }
+            "default_backups" => {
+                Some(crate::engine::default_backups(&self.engine).count.to_string())
+            }
             "site_memory" => Some(show_site_memory(self.engine.database().site_memory())),
             "fused_rows" => Some(self.engine.database().fused_rows_limit().to_string()),
             "last_commit" => Some(self.last_commit()),

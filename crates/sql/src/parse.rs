@@ -9,7 +9,7 @@
 //!   ALTER SYSTEM SET design_changes = on | off
 //!   ALTER SYSTEM APPROVE PROPOSAL n           ALTER SYSTEM REJECT PROPOSAL n [BECAUSE 'reason']
 //!   ALTER SYSTEM SET autopilot_processor_percent = percent of one core
-//!   ALTER SYSTEM SET site_memory = size
+//!   ALTER SYSTEM SET site_memory = size       ALTER SYSTEM SET default_backups = number
 //!   ALTER TABLE t SPLIT AT (key)              ALTER TABLE t MERGE AT (key)
 //!   ALTER TABLE t REMASTER [AT (key)] TO SITE n
 //!   ALTER TABLE t ADD | DROP REPLICA [AT (key)] ON SITE n
@@ -592,7 +592,7 @@ mod tests {
         assert_eq!(
             error.hint.as_deref(),
             Some(
-                "Expected is autopilot, autopilot_processor_percent, design_changes, fused_rows or site_memory."
+                "Expected is autopilot, autopilot_processor_percent, default_backups, design_changes, fused_rows or site_memory."
             )
         );
         let memory = DesignStatement::SiteMemory("4GB".to_owned());

@@ -98,6 +98,9 @@ pub trait DesignView: Send + Sync {
     /// The number of backups that a table should have.
     fn backups(&self, table: TableId) -> Backups;
 
+    /// The number of backups that a new table gets unless it says otherwise.
+    fn default_backups(&self) -> Backups;
+
     /// True if transactions on a table are ordered.
     fn is_ordered(&self, table: TableId) -> bool;
 

@@ -170,6 +170,10 @@ impl DesignView for Nothing {
         Vec::new()
     }
 
+    fn default_backups(&self) -> Backups {
+        Backups::NONE
+    }
+
     fn backups(&self, _: TableId) -> Backups {
         Backups::NONE
     }

@@ -51,11 +51,11 @@ const TRIES: u32 = 5;
 
 /// The placement of a partition, as `isomer.partitions` shows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Placed {
+pub(super) struct Placed {
     /// In the notation of plans: `accounts[500]`.
-    partition: String,
-    master: SiteId,
-    replicas: BTreeSet<SiteId>,
+    pub(super) partition: String,
+    pub(super) master: SiteId,
+    pub(super) replicas: BTreeSet<SiteId>,
 }
 
 /// Runs the command.
@@ -135,11 +135,12 @@ fn reached(
     sites: BTreeMap<SiteId, String>,
 ) -> Result<BTreeMap<SiteId, String>, Failure> {
     let rows = server.query("select site from isomer.sites where health like 'ok%'")?;
-    let is_there: BTreeSet<SiteId> = rows.iter().filter_map(|row| site(row.get(0))).collect();
+    let is_there: BTreeSet<SiteId> = rows.iter().filter_map(|row| site_named(row.get(0))).collect();
     Ok(sites.into_iter().filter(|(site, _)| is_there.contains(site)).collect())
 }
 
-fn partitions(server: &mut Server) -> Result<Vec<Placed>, Failure> {
+/// The placement of all partitions of tables and indexes.
+pub(super) fn partitions(server: &mut Server) -> Result<Vec<Placed>, Failure> {
     let rows =
         server.query("select relation, first_key, master, replicas from isomer.partitions")?;
     let placed = |row: &postgres::Row| {
@@ -147,15 +148,15 @@ fn partitions(server: &mut Server) -> Result<Vec<Placed>, Failure> {
         let replicas: Option<&str> = row.get(3);
         Some(Placed {
             partition: format!("{relation}[{}]", key.unwrap_or_default()),
-            master: site(row.get(2))?,
-            replicas: replicas.unwrap_or_default().split(' ').filter_map(site).collect(),
+            master: site_named(row.get(2))?,
+            replicas: replicas.unwrap_or_default().split(' ').filter_map(site_named).collect(),
         })
     };
     Ok(rows.iter().filter_map(placed).collect())
 }
 
 /// Parses a site such as `s3`.
-fn site(text: &str) -> Option<SiteId> {
+pub(super) fn site_named(text: &str) -> Option<SiteId> {
     text.strip_prefix('s')?.parse().ok().map(SiteId)
 }
 

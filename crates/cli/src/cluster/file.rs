@@ -49,7 +49,7 @@ const KEYS: [&str; 12] = [
     "node_tls_key",
     "process",
 ];
-const PROCESS_KEYS: [&str; 5] = ["name", "address", "sites", "router", "clients"];
+const PROCESS_KEYS: [&str; 6] = ["name", "address", "sites", "router", "clients", "zone"];
 
 /// The members of a cluster, and the settings of their communication.
 #[derive(Clone, PartialEq, Debug)]
@@ -80,6 +80,13 @@ pub struct Limits {
     pub silence: Duration,
     pub queue_bytes: usize,
     pub requests: usize,
+}
+
+impl Limits {
+    /// The lease of the logs' owners: with a short failover, a successor should wait for less.
+    pub fn lease(&self) -> Duration {
+        self.failover_after.unwrap_or(Duration::MAX)
+    }
 }
 
 impl Default for Limits {
@@ -129,6 +136,10 @@ impl ClusterFile {
             return Err("it names no processes; each has a part [[process]]".to_owned());
         };
         let processes: Vec<Process> = entries.iter().map(process).collect::<Result<_, String>>()?;
+        let zoned = processes.iter().filter(|process| process.member.zone.is_some()).count();
+        if zoned != 0 && zoned != processes.len() {
+            return Err("some processes have a `zone`, and others have none".to_owned());
+        }
         let routers = processes.iter().filter(|process| process.role == Role::Router).count();
         if routers != 1 {
             return Err(format!("{routers} processes have `router = true`; one has to"));
@@ -250,7 +261,15 @@ fn process(entry: &Value) -> Result<Process, String> {
         }
     };
     let sites = sites.map_err(of)?;
-    Ok(Process { member: Member { name, address, sites }, role, clients })
+    let zone = match table.get("zone") {
+        None => None,
+        Some(Value::String(zone)) if !zone.is_empty() => Some(zone.clone()),
+        Some(other) => {
+            let right = "the name of a rack, a room or a data centre in quotes";
+            return Err(of(format!("`zone` is {right}, and not {}", shown(other))));
+        }
+    };
+    Ok(Process { member: Member { name, address, sites, zone }, role, clients })
 }
 
 fn site(value: &Value) -> Result<SiteId, String> {
@@ -284,7 +303,8 @@ pub(crate) fn read_member(text: &str) -> Result<Member, String> {
         return Err(wrong());
     }
     let sites = read_sites(sites)?;
-    Ok(Member { name: name.to_owned(), address: address.to_owned(), sites })
+    let (name, address) = (name.to_owned(), address.to_owned());
+    Ok(Member { name, address, sites, zone: None })
 }
 
 /// A value in the file's notation.
@@ -409,7 +429,7 @@ mod tests {
         assert_eq!(
             wrong("sites = [3]", "site = [3]"),
             "process `b` has a key `site`, which is not known; the nearest is `sites`, and there are: name, \
-             address, sites, router, clients"
+             address, sites, router, clients, zone"
         );
         assert_eq!(
             wrong("sites = [3]", "sites = [3]\nclients = \"5433\""),
@@ -431,6 +451,10 @@ mod tests {
         assert_eq!(
             wrong("silence_ms = 500", "node_tls_ca = \"ca.pem\""),
             "`node_tls_ca`, `node_tls_cert` and `node_tls_key` go together"
+        );
+        assert_eq!(
+            wrong("sites = [3]", "sites = [3]\nzone = \"east\""),
+            "some processes have a `zone`, and others have none"
         );
         assert_eq!(wrong("= true", "= false"), "0 processes have `router = true`; one has to");
         let unknown = ClusterFile::read(FILE).expect("it is right").split("c");

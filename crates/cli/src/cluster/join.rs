@@ -5,7 +5,7 @@ use super::nodes::{Kept, NODES};
 use crate::clock;
 use crate::failure::Failure;
 use crate::kafka::LogArgs;
-use crate::stop::Stop;
+use crate::stop::{Stop, has_left};
 use clap::Args;
 use isomer_cluster::{
     CheckpointStore, DatabaseId, Logs, OpenDatabaseError, find_database, found_database,
@@ -27,6 +27,8 @@ const ASKED_AGAIN: Duration = Duration::from_millis(250);
 const AWAY_US: i64 = 1_000_000;
 /// The time for an awaited process to answer which cluster it belongs to.
 const STATUS: Duration = Duration::from_secs(1);
+/// The longest wait for another process to take the conductor that this one has left.
+const SUCCESSION_US: i64 = 30_000_000;
 /// The interval of messages about awaited processes.
 const TOLD_US: i64 = 2_000_000;
 
@@ -137,7 +139,7 @@ impl PeerArgs {
         let name = self.name.clone().unwrap_or_else(|| usual.to_owned());
         let listen = listen("127.0.0.1:7433");
         let sites = sites.iter().copied().collect();
-        let member = Member { name, address: listen.clone(), sites };
+        let member = Member { name, address: listen.clone(), sites, zone: None };
         let own = Process { member, role, clients: None };
         let (others, limits, log) = (self.peers.clone(), Limits::default(), log.clone());
         let (order, clients, tls) = (Vec::new(), BTreeMap::new(), self.tls.clone());
@@ -252,14 +254,14 @@ impl Place {
     ) -> Result<Option<Arc<dyn Logs>>, Failure> {
         let own = &self.own.member.name;
         if self.log.log.as_deref() != Some(NODES) {
-            return self.log.logs(Some(own));
+            return self.log.logs(Some((own, self.limits.lease())));
         }
         let names = self.others.iter().map(|member| member.name.clone());
         let names = names.chain([own.clone()]).collect();
         let nothing = Belongs { cluster: None, known: Vec::new() };
         let net = self.start(folder, nothing, trust_network)?;
         let kept = Kept::start(&net, folder, own, names)?;
-        let logs = kept.logs();
+        let logs = kept.logs(self.limits.lease());
         self.kept = Some((kept, net));
         Ok(Some(logs))
     }
@@ -274,8 +276,9 @@ impl Place {
         self.log.store()
     }
 
-    /// Stands by instead of having the router, if another process has taken that over meanwhile.
-    pub(crate) fn give_way(&mut self) -> Result<(), Failure> {
+    /// Stands by instead of having the router, if another process has taken that over meanwhile, or
+    /// is about to.
+    pub(crate) fn give_way(&mut self, stop: &Stop) -> Result<(), Failure> {
         if self.own.role != Role::Router || self.log.log.is_none() {
             return Ok(());
         }
@@ -285,11 +288,18 @@ impl Place {
             // A process that does not answer may not run.
             status.is_ok_and(|status| status.role == Role::Router)
         };
-        if let Some(other) = self.others.iter().find(serves) {
-            log_line(format_args!("{} serves now; this process stands by", other.name));
-            self.own.role = Role::Standby;
+        let until = clock::now_us() + if has_left() { SUCCESSION_US } else { 0 };
+        loop {
+            if let Some(other) = self.others.iter().find(serves) {
+                log_line(format_args!("{} serves now; this process stands by", other.name));
+                self.own.role = Role::Standby;
+                return Ok(());
+            }
+            if clock::now_us() >= until || stop.is_asked() {
+                return Ok(());
+            }
+            clock::sleep(LOOK);
         }
-        Ok(())
     }
 
     /// The sites of this process.
@@ -332,6 +342,7 @@ impl Place {
         let sites = self.own_sites();
         let options = isomer_net::Options {
             members: self.others.clone(),
+            zone: self.own.member.zone.clone(),
             cluster,
             join: Box::new(move |number| {
                 join_cluster(&folder, number).map_err(|error| error.to_string())

@@ -1,10 +1,12 @@
-//! `isomer cluster`: shows the members of a cluster and their connections, empties a process, and
-//! runs a cluster on this machine for trials.
+//! `isomer cluster`: shows the members of a cluster and their connections, empties and restarts
+//! processes, and runs a cluster on this machine for trials.
+//!
 //! | module | contents |
 //! | --- | --- |
 //! | [`mod@file`] | the configuration file of a cluster |
 //! | [`join`] | a process as a member: flags, place, connections |
 //! | [`mod@drain`] | empties the sites of a process |
+//! | [`restart`] | restarts all processes, one after the other |
 //! | [`up`] | several processes on this machine |
 //! | [`broker`] | a Kafka broker on this machine |
 //! | [`nodes`] | redo logs that the processes keep for each other |
@@ -16,6 +18,7 @@ mod file;
 mod join;
 mod nodes;
 mod ports;
+mod restart;
 mod up;
 
 #[cfg(feature = "kafka")]
@@ -39,12 +42,13 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Shows the members of a cluster, empties a process, and starts a cluster on this machine
+/// Shows the members of a cluster, empties or restarts processes, and starts a cluster here
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum ClusterCommand {
     Up(UpArgs),
     Status(StatusArgs),
     Drain(drain::DrainArgs),
+    Restart(restart::RestartArgs),
 }
 
 /// Shows the processes of a cluster, their sites, their connections, the owners of the logs, and
@@ -81,6 +85,7 @@ pub(crate) fn run(command: &ClusterCommand) -> Result<(), Failure> {
         ClusterCommand::Up(args) => up::run(args),
         ClusterCommand::Status(args) => status(args),
         ClusterCommand::Drain(args) => drain::run(args),
+        ClusterCommand::Restart(args) => restart::run(args),
     }
 }
 
@@ -92,7 +97,7 @@ fn status(args: &StatusArgs) -> Result<(), Failure> {
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     let mut is_whole = true;
     for process in &file.processes {
-        let Member { name, address, sites } = &process.member;
+        let Member { name, address, sites, .. } = &process.member;
         let limit = Duration::from_secs(args.wait);
         let answer = ask_status(name, address, tls.as_ref(), limit);
         let role = match answer.as_ref().map(|status| status.role) {

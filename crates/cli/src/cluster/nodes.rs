@@ -122,9 +122,10 @@ impl Kept {
         Ok(Kept { quorum, name: own.to_owned() })
     }
 
-    /// The logs, for the database.
-    pub fn logs(&self) -> Arc<dyn Logs> {
-        Arc::new(NodeLogs::new(Nodes::new(self.quorum.clone())).named(&self.name))
+    /// The logs, for the database, with the lease of their owners.
+    pub fn logs(&self, lease: Duration) -> Arc<dyn Logs> {
+        let logs = NodeLogs::new(Nodes::new(self.quorum.clone()));
+        Arc::new(logs.named(&self.name).with_lease(lease))
     }
 
     /// Waits until a majority keeps the logs, and reports missing processes periodically; `false`

@@ -123,10 +123,15 @@ impl Part {
 
     /// Stops it, and waits until it has ended.
     fn stop(&mut self) {
-        let asked = Command::new("kill").arg(self.child.id().to_string()).status();
-        if asked.is_ok_and(|asked| asked.success()) {
+        if self.ask_to_stop() {
             let _ = self.child.wait();
         }
+    }
+
+    /// False if it could not be asked.
+    fn ask_to_stop(&self) -> bool {
+        let asked = Command::new("kill").arg(self.child.id().to_string()).status();
+        asked.is_ok_and(|asked| asked.success())
     }
 }
 
@@ -275,7 +280,17 @@ impl Running {
     pub fn stop(mut self) {
         let serves = self.file.router().member.name.clone();
         self.parts.sort_by_key(|part| (part.name == BROKER, part.name != serves));
-        self.parts.iter_mut().for_each(Part::stop);
+        let is_last = |part: &Part| part.name == BROKER;
+        let (first, rest): (Vec<_>, Vec<_>) =
+            self.parts.iter_mut().partition(|part| part.name == serves);
+        first.into_iter().for_each(Part::stop);
+        let (last, nodes): (Vec<_>, Vec<_>) = rest.into_iter().partition(|part| is_last(part));
+        // At once: a process that is asked late would take the conductor meanwhile.
+        let asked: Vec<&mut Part> = nodes.into_iter().filter(|part| part.ask_to_stop()).collect();
+        for part in asked {
+            let _ = part.child.wait();
+        }
+        last.into_iter().for_each(Part::stop);
     }
 }
 

@@ -8,6 +8,9 @@
 //! A backup is at another process than its master while another process has room
 //! ([`isomer_design::Domains`]). A backup beside its master is moved once another process has room.
 //!
+//! **A site that was away** may not know how many backups a table asks for: the table is new, or
+//! the site has lost its files. It is told after its readmission, and gets no copies before that.
+//!
 //! **A repair is level-triggered.** It compares the design with the wanted numbers, in passes until
 //! nothing lacks, and begins whenever a site fails or comes back ([`restore`]).
 //!
@@ -21,7 +24,7 @@ use super::change::sites_of;
 use crate::error::Error;
 use crate::transport::Transport;
 use futures_util::future::select;
-use isomer_design::{Change, Design, Invalid, Plan, Step};
+use isomer_design::{Change, Design, Invalid, Plan, SiteId, SiteSet, Step};
 use isomer_log::LogError;
 use isomer_store::Waiters;
 use parking_lot::Mutex;
@@ -45,6 +48,8 @@ pub(super) struct Repairs {
 struct State {
     is_due: bool,
     is_closed: bool,
+    /// Sites that may not know the numbers of backups.
+    untold: SiteSet,
 }
 
 impl Repairs {
@@ -80,6 +85,31 @@ pub(super) fn restore<T: Transport>(conductor: &Conductor<T>) {
     conductor.repairs.look();
 }
 
+/// As [`restore`], when a site was readmitted: it learns the numbers of backups before it gets
+/// copies.
+pub(super) fn restore_at<T: Transport>(conductor: &Conductor<T>, site: SiteId) {
+    conductor.repairs.state.lock().untold.insert(site);
+    restore(conductor);
+}
+
+/// True for a site that may not know the numbers of backups.
+pub(super) fn is_untold<T: Transport>(conductor: &Conductor<T>, site: SiteId) -> bool {
+    conductor.repairs.state.lock().untold.contains(site)
+}
+
+/// Tells sites that were away the numbers of backups. A site that fails meanwhile is told after its
+/// next readmission.
+async fn tell_untold<T: Transport>(conductor: &Conductor<T>) {
+    let untold = conductor.repairs.state.lock().untold.clone();
+    for site in untold.iter() {
+        let told = conductor.tell_all_backups(site, &conductor.design()).await;
+        if told.is_ok() || !conductor.is_usable(site) {
+            let mut state = conductor.repairs.state.lock();
+            state.untold = state.untold.without(site);
+        }
+    }
+}
+
 /// Adds missing backups until the conductor is closed.
 pub(super) async fn keep<T: Transport>(conductor: &Conductor<T>) {
     while conductor.repairs.next().await {
@@ -93,6 +123,7 @@ pub(super) async fn keep<T: Transport>(conductor: &Conductor<T>) {
 /// takeover or readmission, or an operator's plan may hold the table.
 async fn add_lacking<T: Transport>(conductor: &Conductor<T>) {
     loop {
+        tell_untold(conductor).await;
         let mut plan = lacking(conductor, &conductor.design(), LACKING);
         let is_done = plan.is_empty() && !is_any_in_transit(conductor);
         if is_done || conductor.repairs.state.lock().is_closed {
@@ -136,6 +167,9 @@ fn is_possible<T: Transport>(conductor: &Conductor<T>, change: &Change) -> bool 
         return false;
     }
     let (master, target) = sites_of(&conductor.design(), change);
+    if target.is_some_and(|site| is_untold(conductor, site)) {
+        return false;
+    }
     let mut sites = master.into_iter().chain(target);
     sites.all(|site| conductor.is_usable(site) && !conductor.is_given_up(site))
 }

@@ -18,7 +18,7 @@
 
 use super::membership::not_known;
 use super::{Conductor, Reservation, backups, copy, protocol};
-use crate::catalog::Definition;
+use crate::catalog::{Definition, Missing};
 use crate::conductor::copy::home;
 use crate::error::{Error, OpenDatabaseError};
 use crate::gateways::messages::News;
@@ -199,53 +199,82 @@ impl<T: Transport> Conductor<T> {
     /// [`Error::Invalid`] if there are not enough sites, or they have failed. [`Error::Change`] if
     /// a site refuses. The old number of backups is in force then; replicas that were added stay.
     pub async fn set_backups(&self, table: TableId, backups: Backups) -> Result<(), Error> {
+        self.give_backups(table, backups, Missing::Refused).await
+    }
+
+    /// As [`Conductor::set_backups`]; says whether backups may be missing.
+    ///
+    /// # Errors
+    /// As [`Conductor::set_backups`].
+    pub async fn give_backups(
+        &self,
+        table: TableId,
+        backups: Backups,
+        missing: Missing,
+    ) -> Result<(), Error> {
         let _reserved = self.reserve_definitions().await;
         let mut after = self.design();
         after.set_backups(table, backups).map_err(Box::new)?;
         home(self).keep(&after, Definition::Table(table))?;
-        let set = self.set_backups_reserved(table, backups).await;
+        let set = self.set_backups_reserved(table, backups, missing).await;
         if set.is_err() {
             home(self).keep(&self.design(), Definition::Table(table))?;
         }
         set
     }
 
-    async fn set_backups_reserved(&self, table: TableId, backups: Backups) -> Result<(), Error> {
+    async fn set_backups_reserved(
+        &self,
+        table: TableId,
+        backups: Backups,
+        missing: Missing,
+    ) -> Result<(), Error> {
         let wanted = |design: &Design| -> Result<Design, Error> {
             let mut wanted = design.clone();
             wanted.set_backups(table, backups).map_err(Box::new)?;
             Ok(wanted)
         };
         let design = wanted(&self.design())?;
-        design.sites().iter().try_for_each(|site| check_readmitted(self, site))?;
+        let is_asked = |site: &SiteId| missing == Missing::Refused || self.is_usable(*site);
+        design.sites().iter().filter(is_asked).try_for_each(|site| check_readmitted(self, site))?;
         let mut changes = backups::lacking(self, &design, "it is to be a backup");
         changes.steps.retain(|step| step.change.table() == Some(table));
-        self.change_all(&changes).await?;
+        let added = self.change_all(&changes).await;
+        if missing == Missing::Refused {
+            added?;
+        }
         let design = wanted(&self.design())?;
         let all = KeyRange::all();
         let mut placed = design.partitions_in(table, &all);
         let sites: Vec<SiteId> =
             design.sites().iter().filter(|site| self.is_usable(*site)).collect();
-        if placed.any(|(_, placement)| placement.replicas.len() < usize::from(backups.count)) {
+        let is_short = |placement: Placement| placement.replicas.len() < usize::from(backups.count);
+        if missing == Missing::Refused && placed.any(|(_, placement)| is_short(placement)) {
             let (count, others) = (backups.count, sites.len() - 1);
             let table = design.table(table).map_err(Box::new)?.name().to_owned();
             return Err(Box::new(Invalid::Backups { table, count, others }).into());
         }
         let before = self.design().table(table).map_err(Box::new)?.backups();
         for site in &sites {
-            let told = self.tell_backups(*site, table, backups).await;
-            if told.is_err() {
+            let told = tell_backups(self, *site, table, backups).await;
+            let is_down = missing == Missing::Added && !self.is_usable(*site);
+            if told.is_err() && !is_down {
                 for site in &sites {
                     // A site that does not receive the old number waits for more acknowledgements
                     // than needed.
-                    let _ = self.tell_backups(*site, table, before).await;
+                    let _ = tell_backups(self, *site, table, before).await;
                 }
                 return told;
             }
         }
-        let mut design = self.design.lock();
-        design.set_backups(table, backups).map_err(Box::new)?;
-        copy::tell_table(self, &design, table);
+        {
+            let mut design = self.design.lock();
+            design.set_backups(table, backups).map_err(Box::new)?;
+            copy::tell_table(self, &design, table);
+        }
+        if missing == Missing::Added {
+            backups::restore(self);
+        }
         Ok(())
     }
 
@@ -263,22 +292,16 @@ impl<T: Transport> Conductor<T> {
         Ok(())
     }
 
-    async fn tell_all_backups(&self, site: SiteId, design: &Design) -> Result<(), Error> {
-        for (table, found) in design.tables().filter(|(_, found)| found.backups() != Backups::NONE)
-        {
-            self.tell_backups(site, table, found.backups()).await?;
-        }
-        Ok(())
-    }
-
-    async fn tell_backups(
+    /// Tells a site how many backups each table asks for.
+    pub(super) async fn tell_all_backups(
         &self,
         site: SiteId,
-        table: TableId,
-        backups: Backups,
+        design: &Design,
     ) -> Result<(), Error> {
-        let step = Step::Backups(table, backups);
-        protocol::ask(&self.transport, site, step).await.map_err(Error::Site)?;
+        for (table, found) in design.tables().filter(|(_, found)| found.backups() != Backups::NONE)
+        {
+            tell_backups(self, site, table, found.backups()).await?;
+        }
         Ok(())
     }
 
@@ -336,6 +359,17 @@ fn check_readmitted<T: Transport>(conductor: &Conductor<T>, site: SiteId) -> Res
         true => Err(not_known(site)),
         false => Ok(()),
     }
+}
+
+async fn tell_backups<T: Transport>(
+    conductor: &Conductor<T>,
+    site: SiteId,
+    table: TableId,
+    backups: Backups,
+) -> Result<(), Error> {
+    let step = Step::Backups(table, backups);
+    protocol::ask(&conductor.transport, site, step).await.map_err(Error::Site)?;
+    Ok(())
 }
 
 /// The range that stands for all definitions.

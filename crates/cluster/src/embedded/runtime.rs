@@ -108,13 +108,26 @@ impl Runtime {
     /// wire does not know counts as a process of its own.
     pub(crate) fn domains(&self) -> Domains {
         let mut processes: BTreeMap<String, SiteSet> = BTreeMap::new();
+        let mut zones: BTreeMap<String, SiteSet> = BTreeMap::new();
         for (wire, site) in
             self.wire.iter().flat_map(|wire| wire.sites().into_iter().map(move |s| (wire, s)))
         {
-            let node = wire.reach(site).map_or_else(|| site.to_string(), |reach| reach.node);
+            let (node, zone) = match wire.reach(site) {
+                Some(reach) => (reach.node, reach.zone),
+                None => (site.to_string(), None),
+            };
             processes.entry(node).or_default().insert(site);
+            // The sites of the caller's zone are named by none, as those of its process.
+            if let Some(zone) = zone.filter(|zone| Some(zone) != self.zone().as_ref()) {
+                zones.entry(zone).or_default().insert(site);
+            }
         }
-        processes.into_values().collect()
+        processes.into_values().collect::<Domains>().with_zones(zones.into_values())
+    }
+
+    /// The zone of this process, if it has one.
+    pub(crate) fn zone(&self) -> Option<String> {
+        self.wire.as_ref()?.zone()
     }
 
     /// One site of each other process.

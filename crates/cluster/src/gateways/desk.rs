@@ -558,7 +558,9 @@ impl<T: Transport> Desk<T> {
                 return Ok(conductor.create_table(schema, partitions).await?.0.into());
             }
             Define::DropTable(table) => conductor.drop_table(table).await?,
-            Define::Backups(table, backups) => conductor.set_backups(table, backups).await?,
+            Define::Backups(table, backups, missing) => {
+                conductor.give_backups(table, backups, missing).await?;
+            }
             Define::Ordered(tables, is_ordered) => {
                 set_ordered(conductor, &tables, is_ordered).await?;
             }

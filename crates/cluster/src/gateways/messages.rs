@@ -4,6 +4,7 @@
 //! the checksum. Values are encoded by postcard, as there.
 
 use super::inquiries::Replied;
+use crate::catalog::Missing;
 use crate::error::Error;
 use crate::open::{LockMode, Owner};
 use crate::ordered::{Applied, NotOrdered};
@@ -81,7 +82,7 @@ pub(crate) enum Define {
     /// The text of a design with the table.
     CreateTable(String),
     DropTable(TableId),
-    Backups(TableId, Backups),
+    Backups(TableId, Backups, Missing),
     /// Whether transactions on tables are ordered.
     Ordered(Vec<TableId>, bool),
     Pins(TableId, Vec<KeyRange>),

@@ -334,6 +334,13 @@ impl<T: Transport> Snapshot<T> {
                 }
                 Ok(false)
             }
+            // Others may have taken over from the site since.
+            Err(Failure::Unreachable { .. })
+                if gateway.router().routing_table().placement(read.table, key)
+                    != Some(placement) =>
+            {
+                Ok(false)
+            }
             Err(Failure::Unreachable { site, why }) => match transport.returns(site).await {
                 true => Ok(false),
                 false if gateway.router().until_succeeded(site).await => Ok(false),

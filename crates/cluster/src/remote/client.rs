@@ -5,7 +5,7 @@ use super::{Unanswered, Wire};
 use crate::embedded::Mailboxes;
 use crate::reach::Reach;
 use crate::transport::calls_for_failover;
-use isomer_design::{SiteId, SiteSet, Time};
+use isomer_design::{SiteId, Time};
 use isomer_log::LogError;
 use isomer_site::wire::{
     self, Asked, BadMessage, ClientId, Execute, Latest, Leased, PinAt, ReadAt, Rows, Seated, Tick,
@@ -35,8 +35,8 @@ pub(crate) struct Remote {
     pins: Arc<ClientPins>,
     /// The last reports of the sites.
     known: Mutex<BTreeMap<SiteId, Leased>>,
-    /// The failed sites that others have taken over from since.
-    taken_over: Mutex<SiteSet>,
+    /// How often others have taken over from each site, or a mastership has left it.
+    taken_over: Mutex<BTreeMap<SiteId, u64>>,
 }
 
 /// An answer that may contain a failure of the site's log.
@@ -136,9 +136,6 @@ impl Remote {
         let mut leased = asked?;
         leased.failure = leased.failure.filter(calls_for_failover);
         let (from, failure) = (leased.from, leased.failure.clone());
-        let mut taken_over = self.taken_over.lock();
-        *taken_over = taken_over.without(site);
-        drop(taken_over);
         let before = self.known.lock().insert(site, leased);
         let was_known = before.is_some_and(|before| before.failure.is_some());
         if let (Some(error), false) = (&failure, was_known) {
@@ -197,20 +194,19 @@ impl Remote {
 
     /// Notes that others have taken over what they could from a failed site.
     pub(crate) fn set_taken_over(&self, site: SiteId) {
-        self.taken_over.lock().insert(site);
+        *self.taken_over.lock().entry(site).or_default() += 1;
     }
 
     /// Like [`Wire::returns`]. Also ready if others take over from the site during the wait,
     /// because asking again is then worthwhile.
     pub(crate) async fn returns(&self, site: SiteId) -> bool {
-        let is_taken_over = || self.taken_over.lock().contains(site);
-        // After an earlier takeover, only partitions that could not be taken over are left: these
-        // wait for the site itself.
-        let was_taken_over = is_taken_over();
+        let takeovers = || self.taken_over.lock().get(&site).copied();
+        // Partitions that an earlier takeover has left wait for the site itself.
+        let before = takeovers();
         let mut returns = self.wire.returns(site);
         // Each attempt to reach it wakes this future.
         poll_fn(|cx| match returns.as_mut().poll(cx) {
-            Poll::Pending if !was_taken_over && is_taken_over() => Poll::Ready(true),
+            Poll::Pending if takeovers() != before => Poll::Ready(true),
             returns => returns,
         })
         .await

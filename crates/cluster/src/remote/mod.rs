@@ -74,6 +74,11 @@ pub trait Wire: Send + Sync {
         None
     }
 
+    /// The zone of this process, if it has one.
+    fn zone(&self) -> Option<String> {
+        None
+    }
+
     /// Sends a request to the [`Endpoint`] of a site, and returns its answer. If the future is
     /// dropped, the request may still be carried out.
     ///

@@ -284,7 +284,7 @@ impl Wire for Channels {
     fn reach(&self, site: SiteId) -> Option<Reach> {
         let trouble = self.is_cut(site).then(|| "it has ended".to_owned());
         let (sites, _) = self.all.iter().find(|(sites, _)| sites.contains(&site))?;
-        Some(Reach { node: format!("of {}", sites[0]), trouble })
+        Some(Reach { node: format!("of {}", sites[0]), zone: None, trouble })
     }
 
     fn gone(&self, site: SiteId) -> Option<String> {

@@ -23,6 +23,7 @@ use serde::Serialize;
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Turns, and commits of each.
 const TURNS: usize = 40;
@@ -92,7 +93,7 @@ fn members(folder: &Path) -> Result<Vec<Kept>, Failure> {
     let member = |at: usize| -> Result<Member, Failure> {
         let address = listeners[at].local_addr().map_err(Failure::failed)?.to_string();
         let sites = [SiteId(at as u16 + 1)].into();
-        Ok(Member { name: NAMES[at].to_owned(), address, sites })
+        Ok(Member { name: NAMES[at].to_owned(), address, sites, zone: None })
     };
     let all: Vec<Member> = (0..NAMES.len()).map(member).collect::<Result<_, _>>()?;
     let mut kept = Vec::new();
@@ -120,7 +121,8 @@ fn measure(args: &NodesArgs, folder: &Path) -> Result<Figures, Failure> {
         subject.ok_or_else(|| Failure::failed("the folder is not new"))
     };
     let members = members(folder)?;
-    let at_nodes = open(Options::in_folder(folder.join("db-nodes"), 1).logs(members[0].logs()))?;
+    let at_nodes =
+        open(Options::in_folder(folder.join("db-nodes"), 1).logs(members[0].logs(Duration::MAX)))?;
     let in_file = open(Options::in_folder(folder.join("db-file"), 1))?;
     let (mut file, mut nodes) = (Vec::new(), Vec::new());
     for turn in 0..=TURNS {

@@ -112,6 +112,7 @@ impl Plan {
             name: self.names[at].to_owned(),
             address: self.dial[at].to_string(),
             sites: self.sites[at].iter().copied().collect::<BTreeSet<SiteId>>(),
+            zone: None,
         };
         let role = if at == 0 { Role::Router } else { Role::Node };
         let options = isomer_net::Options {

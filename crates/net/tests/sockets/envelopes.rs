@@ -30,7 +30,7 @@ impl Service for Box {
 
 fn member(name: &str, site: u16, listener: &TcpListener) -> Member {
     let address = listener.local_addr().expect("it has one").to_string();
-    Member { name: name.to_owned(), address, sites: [SiteId(site)].into() }
+    Member { name: name.to_owned(), address, sites: [SiteId(site)].into(), zone: None }
 }
 
 fn start(name: &str, site: u16, listener: TcpListener, members: Vec<Member>) -> Arc<Net> {

@@ -143,7 +143,7 @@ impl World {
     pub(crate) fn open(&mut self, name: &str, rate: u32) -> Result<(), Broken> {
         let (reader, assembly, values) = self.read_up()?;
         self.drawn += 1;
-        let head = Owner::claim(&reader, self.drawn, name);
+        let head = Owner::claim(&reader, self.drawn, name, self.times.waits);
         self.say(format!("{name}: has read {}, claims {}", reader.next(), head.term));
         let writer = Writer {
             state: State::Claiming(Box::new(Claiming { reader, assembly, head })),

@@ -405,6 +405,7 @@ fn read_settings(engine: &Engine) -> Result<(), SqlError> {
         false => crate::proposals::turn_changes(engine, are_on),
     }
     engine.database().set_site_memory(engine.kept_site_memory()?);
+    super::backups::read_default(engine)?;
     super::ordered::read_fused_rows(engine)
 }
 

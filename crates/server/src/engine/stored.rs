@@ -25,6 +25,7 @@
 //!                      'setting', 'autopilot' → 0, 0, '', false, 'auto'
 //!                      'setting', 'autopilot_processor_percent' → 0, 0, '', false, '2'
 //!                      'setting', 'site_memory' → 0, 0, '', false, '4GB'
+//!                      'setting', 'default_backups' → 0, 0, '', false, '1' (or 'default')
 //!                      'unused', 'by_city' → 0, 0, '', false, ''
 //!   isomer_sequences   name → the next value that is not reserved
 //! ```
@@ -254,7 +255,8 @@ impl Engine {
         Ok(self.kept(DESIGN_CHANGES)?.is_none_or(|kept| kept == "on"))
     }
 
-    pub(crate) fn kept(&self, setting: &str) -> Result<Option<String>, SqlError> {
+    /// The stored value of a setting of the whole server.
+    pub(super) fn kept(&self, setting: &str) -> Result<Option<String>, SqlError> {
         let mut entries = self.entries()?.into_iter();
         let kept = entries.find(|entry| entry.kind == "setting" && entry.name == setting);
         Ok(kept.map(|entry| entry.definition))
@@ -280,7 +282,8 @@ impl Engine {
         self.keep(SITE_MEMORY, show_site_memory(max))
     }
 
-    pub(crate) fn keep(&self, setting: &str, value: String) -> Result<(), SqlError> {
+    /// Stores the value of a setting of the whole server.
+    pub(super) fn keep(&self, setting: &str, value: String) -> Result<(), SqlError> {
         let (key, row) = self.catalog_row(&Entry::new("setting", setting, value))?;
         self.write(self.catalog_table.0, &[(key, Some(row))])?;
         tell(self, &Told::Settings);

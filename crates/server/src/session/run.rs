@@ -594,7 +594,9 @@ fn design(
     let catalog = session.catalog();
     let who = session.identity(&catalog);
     match statement {
-        DesignStatement::SiteMemory(_) => check_superuser(&who, "set what the server does")?,
+        DesignStatement::SiteMemory(_) | DesignStatement::DefaultBackups(_) => {
+            check_superuser(&who, "set what the server does")?;
+        }
         DesignStatement::FusedRows(_) => check_all_designs(&who, "let rows move")?,
         DesignStatement::Checkpoint => check_superuser(&who, "make checkpoints")?,
         DesignStatement::Autopilot(_) | DesignStatement::AutopilotProcessor(_) => {
@@ -625,6 +627,7 @@ fn design(
         | DesignStatement::AutopilotProcessor(_)
         | DesignStatement::SiteMemory(_)
         | DesignStatement::FusedRows(_)
+        | DesignStatement::DefaultBackups(_)
         | DesignStatement::DesignChanges(_)
         | DesignStatement::Approve(_)
         | DesignStatement::Reject(..)

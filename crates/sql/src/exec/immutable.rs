@@ -242,6 +242,10 @@ impl DesignView for Nowhere {
         Backups::NONE
     }
 
+    fn default_backups(&self) -> Backups {
+        Backups::NONE
+    }
+
     fn is_ordered(&self, _: TableId) -> bool {
         false
     }

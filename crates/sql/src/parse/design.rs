@@ -28,6 +28,8 @@ pub enum DesignStatement {
     SiteMemory(String),
     /// `ALTER SYSTEM SET fused_rows = ..`
     FusedRows(String),
+    /// `ALTER SYSTEM SET default_backups = ..`: the number of backups of new tables.
+    DefaultBackups(String),
     /// `ALTER SYSTEM SET design_changes = on | off`: whether changes of the design may begin.
     DesignChanges(String),
     /// `ALTER SYSTEM RECONFIGURE ..`
@@ -150,10 +152,11 @@ fn system_setting(mut parser: Parser<'_>) -> Result<DesignStatement, ParserError
         "autopilot_processor_percent" => DesignStatement::AutopilotProcessor,
         "site_memory" => DesignStatement::SiteMemory,
         "fused_rows" => DesignStatement::FusedRows,
+        "default_backups" => DesignStatement::DefaultBackups,
         "design_changes" => DesignStatement::DesignChanges,
         _ => {
             let wrong = format!(
-                "Expected: autopilot, autopilot_processor_percent, design_changes, fused_rows or site_memory, found: {name}"
+                "Expected: autopilot, autopilot_processor_percent, default_backups, design_changes, fused_rows or site_memory, found: {name}"
             );
             return Err(ParserError::ParserError(wrong));
         }

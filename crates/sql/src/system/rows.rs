@@ -17,7 +17,6 @@ use crate::sequence::{Sequence, taken_from};
 use crate::statistics::ColumnStatistics;
 use crate::types::SqlType;
 use crate::view::{Used, View};
-use isomer_design::Backups;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -34,13 +33,15 @@ pub(super) fn classes(
     if let Some(known) = catalog.statistics.get(&table.oid) {
         rows[0][RELTUPLES] = Datum::Float(known.rows);
     }
-    // In the form of WITH, so that a dump of a table contains them.
+    // In the form of WITH, so that a dump of a table contains them. A table with the default has no
+    // option, so that a dump can be read where there are fewer processes.
     let backups = design.backups(table.id);
     let mut options: Vec<String> = Vec::new();
     options.extend(table.shard_by().map(|columns| format!("shard_by={columns}")));
-    if backups != Backups::NONE {
+    if backups != design.default_backups() {
         options.push(format!("backups={}", backups.count));
-        options.extend((!backups.on_disk).then(|| "backups_in=memory".to_owned()));
+        let is_in_memory = backups.count > 0 && !backups.on_disk;
+        options.extend(is_in_memory.then(|| "backups_in=memory".to_owned()));
     }
     options.extend(design.is_ordered(table.id).then(|| "isolation=ordered".to_owned()));
     if !options.is_empty() {

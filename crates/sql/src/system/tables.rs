@@ -196,7 +196,8 @@ pub(super) static TABLES: &[Definition] = tables! {
         "replicas" TEXT, "pinned" BOOL)
     "isomer" "fused" ("relation" TEXT, "key" TEXT, "home" TEXT, "site" TEXT)
     "isomer" "sites" ("site" TEXT, "masters" I8, "replicas" I8, "memory_bytes" I8,
-        "memory_max" I8, "busy" F8, "log_frames" I8, "log_bytes" I8, "commits" I8, "coordinated" I8, "health" TEXT)
+        "memory_max" I8, "busy" F8, "log_frames" I8, "log_bytes" I8, "commits" I8, "coordinated" I8, "health" TEXT,
+        "zone" TEXT)
     "isomer" "checkpoints" ("site" TEXT, "running" BOOL, "bytes_done" I8, "last_begin" TSTZ,
         "last_end" TSTZ, "last_ms" F8, "last_bytes" I8, "log_bytes" I8, "log_bytes_kept" I8,
         "error" TEXT)

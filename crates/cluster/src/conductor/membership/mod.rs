@@ -280,7 +280,10 @@ impl<T: Transport> Conductor<T> {
         }
         master.map_or(Ok(()), |site| self.check_site(site))?;
         let mut needed = master.into_iter().chain(target.filter(|_| !is_removed));
-        needed.find(|site| self.is_given_up(*site)).map_or(Ok(()), |site| Err(not_known(site)))
+        let is_backed = change.table().is_some_and(|table| has_backups(design, table));
+        let is_untold = |site| is_backed && target == Some(site) && backups::is_untold(self, site);
+        let is_unready = |site: &SiteId| self.is_given_up(*site) || is_untold(*site);
+        needed.find(is_unready).map_or(Ok(()), |site| Err(not_known(site)))
     }
 
     /// Fails if a site cannot be reached.

@@ -99,7 +99,7 @@ impl<'c, T: Transport> Readmission<'c, T> {
         self.acquire_released(site).await?;
         self.let_go_of_unplaced(site).await?;
         // No copies were placed there until now.
-        backups::restore(self.conductor);
+        backups::restore_at(self.conductor, site);
         Ok(())
     }
 

@@ -203,6 +203,7 @@ impl History {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use isomer_owned::lease::WAITS;
 
     fn partition() -> Partition {
         Partition::new(1, MemoryOptions::default())
@@ -211,7 +212,8 @@ mod tests {
     #[test]
     fn another_leader_keeps_what_is_safe_and_a_record_that_was_lost_can_be_written_again() {
         let mut partition = partition();
-        let claim = isomer_owned::ownership::Owner::claim(&Reader::new(DATABASE, 1, 0), 7, "a");
+        let claim =
+            isomer_owned::ownership::Owner::claim(&Reader::new(DATABASE, 1, 0), 7, "a", WAITS);
         assert_eq!(partition.append(1, 1, &claim.write(b"a")), Appended::At(0));
         partition.replicate(1);
         assert_eq!(partition.append(1, 2, b"lost"), Appended::At(1));

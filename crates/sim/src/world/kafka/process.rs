@@ -200,7 +200,7 @@ impl World {
         let needed = Some(checkpoints.newest().map_or(0, |found| found.position));
         let options = Options { needed, ..options() };
         let (owned, report) = self.claim(&client, options).await?;
-        let OpenReport { term, taken_from } = report;
+        let OpenReport { term, taken_from, .. } = report;
         let from = taken_from.map_or_else(String::new, |name| format!(", taken from {name}"));
         self.note(format_args!("process {process} owns the log of {site} in {term}{from}"));
         let log = Arc::new(SimLog {
@@ -255,7 +255,7 @@ impl World {
                 }
             }
         }
-        opening.own(self.monotonic())
+        opening.own(self.monotonic(), None)
     }
 
     fn monotonic(&self) -> Duration {
