@@ -222,7 +222,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
     end(net, had_conductor, &stop)
 }
 
-/// Ends the process whose database is closed, or begins it anew if a restart was asked for. Then
+/// Ends the process whose database is closed, or begins it anew if it is to restart. Then
 /// the others need not wait until this one is declared dead.
 fn end(net: Option<Arc<Net>>, had_conductor: bool, stop: &Stop) -> Result<(), Failure> {
     let leaves = net.filter(|_| had_conductor && stop.restarts().is_some());

@@ -46,8 +46,8 @@ enum Phase {
 pub struct Stop {
     asked: AtomicBool,
     phase: AtomicU8,
-    /// The longest wait for transactions before a restart, in milliseconds, plus one; 0: no restart
-    /// was asked for.
+    /// The longest wait for transactions before a restart, in milliseconds, plus one; 0: the
+    /// process does not restart.
     restart: AtomicU64,
 }
 
@@ -88,7 +88,7 @@ impl Stop {
         self.restart.load(Ordering::SeqCst).checked_sub(1).map(Duration::from_millis)
     }
 
-    /// Begins anew, if a restart was asked for. Nothing of the process is left then, so the caller
+    /// Begins anew, if the process is to restart. Nothing of the process is left then, so the caller
     /// has closed its database. If another process takes the conductor of this one (`leaves`), the
     /// new run waits for that.
     ///

@@ -87,6 +87,16 @@ fn every_process_runs_sql_and_may_be_killed() {
              alter system set fused_rows = 20"
         ))
         .expect("rows at two processes");
+    // Rows that the clients of another process write move there.
+    let moved = "select count(*) from isomer.fused where relation = 'ordered' and home <> site";
+    wait_for("a row moves", || {
+        for id in [12, 1] {
+            first
+                .batch_execute(&format!("update ordered set v = v where id = {id}"))
+                .expect("a row");
+        }
+        one(&mut first, moved) != "0"
+    });
     // A process without the conductor.
     let _node2 = while_transferring(&ports[..2], || {
         let back = kill(&config, folder.path(), "node2", || {
@@ -102,9 +112,6 @@ fn every_process_runs_sql_and_may_be_killed() {
         wait_for("it serves", || client_at(ports[2]).is_some());
         back
     });
-    // Rows that a client at another process writes have moved there.
-    let moved = "select count(*) from isomer.fused where relation = 'ordered' and home <> site";
-    wait_for("rows have moved", || one(&mut first, moved) != "0");
     wait_for("all rows have backups", || {
         let lacking = "select value::int from isomer.metrics where name = 'isomer_backups_missing'";
         one(&mut first, lacking) == "0"

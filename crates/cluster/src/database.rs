@@ -13,6 +13,7 @@ mod others;
 pub use explorer::Explorer;
 pub use options::Options;
 pub(crate) use options::log_options;
+pub use ordered::FusedRows;
 pub use others::Others;
 
 use crate::catalog::Missing;

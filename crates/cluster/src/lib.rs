@@ -66,7 +66,7 @@ mod transport;
 pub use catalog::Missing;
 pub use claim::ClaimNote;
 pub use conductor::{ChangeEvent, Conductor, FailedOver, Job};
-pub use database::{Database, Explorer, Options, Others, is_spread, zone_of};
+pub use database::{Database, Explorer, FusedRows, Options, Others, is_spread, zone_of};
 pub use embedded::{Checkpointing, Recovering, SiteReport};
 pub use error::{Error, OpenDatabaseError};
 pub use folder::{join_cluster, leave_if_empty, look, quorum_folder, read_cluster, sites_of};

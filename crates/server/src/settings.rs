@@ -20,6 +20,7 @@ use crate::session::{Call, Session};
 use crate::size::show_site_memory;
 use crate::socket::Socket;
 use crate::wire::Out;
+use isomer_cluster::FusedRows;
 use isomer_sql::dates::{Order, TimeStyle};
 use isomer_sql::rights::{Identity, Role};
 use isomer_sql::statement::{Level, Setting};
@@ -717,7 +718,7 @@ impl Session {
                 Some(crate::engine::default_backups(&self.engine).count.to_string())
             }
             "site_memory" => Some(show_site_memory(self.engine.database().site_memory())),
-            "fused_rows" => Some(self.engine.database().fused_rows_limit().to_string()),
+            "fused_rows" => Some(FusedRows(self.engine.database()).limit().to_string()),
             "last_commit" => Some(self.last_commit()),
             "transaction_isolation" if self.is_in_block() && self.level().is_some() => {
                 self.level().map(|level| level.name().to_owned())

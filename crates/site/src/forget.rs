@@ -75,9 +75,9 @@ impl Site {
         table.set_backups(Backups::NONE);
     }
 
-    /// Locks all partitions of a table, in key order, first those that the site masters. They may be
-    /// locked by a commit that waits for others to take over from a failed site. So the replicas,
-    /// which do that, are not locked during that wait.
+    /// Locks all partitions of a table, in key order: first those that the site masters, then its
+    /// replicas. A commit may have locked the former until other sites have taken over from a failed
+    /// one. Replicas that are to take over must not be locked during that wait.
     pub(crate) async fn hold_all(&self, table: &Table) -> Held {
         'again: loop {
             let mut held = Held::default();

@@ -138,7 +138,7 @@ fn tend_fused(
     let (conductor, runtime, stop) = (conductor.clone(), runtime.clone(), stop.clone());
     start("isomer-fused", move || {
         while !stop.load(Ordering::SeqCst) && !runtime.is_closing() {
-            // What fails is tried again.
+            // The next look repeats a step that fails.
             if conductor.mover.limit() > 0 && link_of(&conductor).is_none() {
                 let _ = runtime.block_on(prepare(&conductor));
             }

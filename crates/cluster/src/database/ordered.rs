@@ -45,26 +45,6 @@ impl Database {
         self.node.runtime.block_on(set)
     }
 
-    /// Sets the number of rows of ordered tables that may [move](crate::fusion) to each site of
-    /// this process, from other processes. With 0, rows that have moved here go home. All processes
-    /// should be told the same.
-    pub fn set_fused_rows(&self, rows: usize) {
-        self.conductor.mover.set_limit(rows);
-    }
-
-    /// The number of rows that may move to each site of this process.
-    pub fn fused_rows_limit(&self) -> usize {
-        self.conductor.mover.limit()
-    }
-
-    /// The rows that have [moved](crate::fusion): their sites, tables and keys, in this order.
-    ///
-    /// # Errors
-    /// [`Error`], if a site with such rows cannot be asked.
-    pub fn fused_rows(&self) -> Result<Vec<(SiteId, TableId, Key)>, Error> {
-        self.node.runtime.block_on(crate::fusion::keeper::fused_rows(&self.conductor))
-    }
-
     /// Checks that there can be ordered tables.
     ///
     /// # Errors
@@ -82,6 +62,30 @@ impl Database {
     pub fn order_counters(&self) -> Option<OrderCounters> {
         let queue = &self.conductor.order;
         queue.is_running().then(|| queue.counters())
+    }
+}
+
+/// The rows of ordered tables that [move](crate::fusion) to the process of a database.
+pub struct FusedRows<'d>(pub &'d Database);
+
+impl FusedRows<'_> {
+    /// Sets the number of rows that may move to each site of this process, from other processes.
+    /// With 0, rows that have moved here go home. All processes should be told the same.
+    pub fn set_limit(&self, rows: usize) {
+        self.0.conductor.mover.set_limit(rows);
+    }
+
+    /// The number of rows that may move to each site of this process.
+    pub fn limit(&self) -> usize {
+        self.0.conductor.mover.limit()
+    }
+
+    /// The rows that have moved, wherever that is: their sites, tables and keys, in this order.
+    ///
+    /// # Errors
+    /// [`Error`], if a site with such rows cannot be asked.
+    pub fn all(&self) -> Result<Vec<(SiteId, TableId, Key)>, Error> {
+        self.0.node.runtime.block_on(crate::fusion::keeper::fused_rows(&self.0.conductor))
     }
 }
 

@@ -20,9 +20,9 @@ use isomer_design::{
 use isomer_site::{CheckedWrite, CheckedWrites, Expect, Failure, OrderedCommit, Read, ReadSpan};
 use std::ops::ControlFlow;
 
-/// The number of rows that one commit brings home.
+/// The number of rows in a commit that brings rows home.
 const HOMEWARD: usize = 64;
-/// The number of times that a partition is looked for.
+/// The number of attempts to find a partition.
 const LOOKS_MAX: usize = 64;
 /// The number of times that all rows of a table are asked to go home.
 const PASSES_MAX: usize = 64;
@@ -34,21 +34,30 @@ struct Fused {
     version: Time,
 }
 
-/// Makes the fused table, and partitions of it for sites that have none, at the conductor.
+/// Makes the fused table, and partitions of it for sites that have none, at the conductor. One call
+/// may make a part of that.
 ///
 /// # Errors
 /// [`Error`]; the next call continues.
 pub(crate) async fn prepare<T: Transport>(conductor: &Conductor<T>) -> Result<(), Error> {
     let design = conductor.design();
     let Some((fused, table)) = design.find_table(FUSED) else {
-        return make(conductor, &design).await;
+        let at = |site| (of_site(site), Placement::at(site));
+        let mut partitions: Vec<(Key, Placement)> = design.sites().iter().map(at).collect();
+        if let Some((first, _)) = partitions.first_mut() {
+            *first = Key::min();
+        }
+        return conductor.create_table(schema()?, partitions).await.map(drop);
     };
-    let needed = most_backups(&design);
-    if needed.count > table.backups().count {
-        conductor.set_backups(fused, needed).await?;
+    if table.pins().is_empty() {
+        set_pins(conductor, fused, Pins::default().with(&KeyRange::all())).await?;
     }
     if !table.is_ordered() {
         set_ordered(conductor, &[fused], true).await?;
+    }
+    let needed = most_backups(&design);
+    if needed.count > table.backups().count {
+        conductor.set_backups(fused, needed).await?;
     }
     for site in design.sites().iter().filter(|site| conductor.transport().failure(*site).is_none())
     {
@@ -68,21 +77,6 @@ pub(crate) async fn prepare<T: Transport>(conductor: &Conductor<T>) -> Result<()
 
 /// The reason of the changes that are made here.
 const WHY: &str = "each site has a partition for the rows that are fused there";
-
-async fn make<T: Transport>(conductor: &Conductor<T>, design: &Design) -> Result<(), Error> {
-    let mut partitions: Vec<(Key, Placement)> =
-        design.sites().iter().map(|site| (of_site(site), Placement::at(site))).collect();
-    if let Some((first, _)) = partitions.first_mut() {
-        *first = Key::min();
-    }
-    let fused = conductor.create_table(schema()?, partitions).await?;
-    set_pins(conductor, fused, Pins::default().with(&KeyRange::all())).await?;
-    let needed = most_backups(design);
-    if needed.count > 0 {
-        conductor.set_backups(fused, needed).await?;
-    }
-    set_ordered(conductor, &[fused], true).await
-}
 
 /// The backups of the ordered table that asks for most.
 fn most_backups(design: &Design) -> Backups {

@@ -28,7 +28,7 @@ const AHEAD: usize = 512;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Found {
     pub(super) exists: bool,
-    /// The site that it is fused at; `None`: it is at home.
+    /// The site with the fused row; `None`: the row is at home.
     pub(super) fused_at: Option<SiteId>,
 }
 
@@ -94,6 +94,19 @@ pub(super) async fn get<T: Transport>(
         }
     }
     Err(Error::Gone)
+}
+
+/// Where a row was found, as a span.
+pub(super) fn span_of<T: Transport>(
+    gateway: &Gateway<T>,
+    table: TableId,
+    key: &Key,
+    found: Found,
+) -> (TableId, Span) {
+    let site = found.fused_at.zip(gateway.router().ordered().fused());
+    let fused = site.and_then(|(site, fused)| Some((fused, place(site, table, key)?)));
+    let (table, key) = fused.unwrap_or_else(|| (table, key.clone()));
+    (table, Span::Key(key))
 }
 
 /// The places of a row in the fused table at the own sites, if its home is in another process.
@@ -193,8 +206,7 @@ impl Ahead {
         Some(row)
     }
 
-    /// What was shown, as one span: a site has no other fused rows between two that follow each
-    /// other in a scan.
+    /// The rows that were shown, as one span. Between two of them the site has no others.
     fn used(self, table: TableId, way: Direction) -> Option<FusedSpan> {
         let (first, last) = match (way, self.shown?) {
             (Direction::Forward, shown) => shown,

@@ -30,7 +30,7 @@ use super::reads::Reads;
 use super::snapshot::{LOOKS_MAX, Seen, SharedSnapshot, Snapshot};
 use super::workspace::{Sees, Workspace};
 use crate::error::Error;
-use crate::fusion::{place, site_of};
+use crate::fusion::site_of;
 use crate::gateways::messages::Seat;
 use crate::ordered::COMMIT_BYTES_MAX;
 use crate::router::{Call, Ran, Session, unless};
@@ -38,7 +38,9 @@ use crate::transport::Transport;
 use isomer_design::{Direction, Key, KeyRange, Span, TableId, Time};
 use isomer_site::{Abort, Body, Expect, Overlay, ReadSet, Request};
 use isomer_strategy::Refused;
-use ordered::{OrderedPart, check_switches, commit_in_order, is_to_be_ordered, lock_contended};
+use ordered::{
+    OrderedPart, check_switches, commit_in_order, is_to_be_ordered, keep_found, lock_contended,
+};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -276,7 +278,7 @@ impl<T: Transport> OpenTransaction<T> {
             }
         };
         self.note(begun, table, || Span::Key(key.clone()), usize::from(found.exists));
-        self.keep_found(table, key, found);
+        keep_found(self, table, key, found);
         Ok(found.exists)
     }
 
@@ -521,7 +523,7 @@ impl<T: Transport> OpenTransaction<T> {
         let found = self.get_newest(table, key, &mut newest).await?;
         if self.ordered.has(self.gateway.router(), table) {
             let newest = self.newest.as_ref().map(Snapshot::time).expect("it was just read");
-            let (at, span) = self.span_of(table, key, found);
+            let (at, span) = fused::span_of(&self.gateway, table, key, found);
             self.read_bytes += self.ordered.keep(newest, at, span, usize::from(found.exists));
             self.ordered.note_place((table, key.clone()), found);
         }
@@ -531,7 +533,7 @@ impl<T: Transport> OpenTransaction<T> {
             if base.is_some_and(|base| base > snapshot.time()) || was.exists != base.is_some() {
                 return Err(OpenError::Changed);
             }
-            self.keep_found(table, key, was);
+            keep_found(self, table, key, was);
         }
         Ok(Locked { exists: base.is_some(), base: Expect::Version(base) })
     }
@@ -762,23 +764,6 @@ impl<T: Transport> OpenTransaction<T> {
         if keeps {
             self.read_bytes += self.reads.add(at, table, span, rows as u64);
         }
-    }
-
-    /// Adds a row to the read set, where it was found.
-    fn keep_found(&mut self, table: TableId, key: &Key, found: Found) {
-        let (at, span) = match found.fused_at {
-            None => (table, Span::Key(key.clone())),
-            Some(_) => self.span_of(table, key, found),
-        };
-        self.keep_read(at, || span, usize::from(found.exists));
-    }
-
-    /// Where a row was found, as a span.
-    fn span_of(&self, table: TableId, key: &Key, found: Found) -> (TableId, Span) {
-        let site = found.fused_at.zip(self.gateway.router().ordered().fused());
-        let fused = site.and_then(|(site, fused)| Some((fused, place(site, table, key)?)));
-        let (table, key) = fused.unwrap_or_else(|| (table, key.clone()));
-        (table, Span::Key(key))
     }
 
     /// Shows a row and its commit time, as of now or of a time since the last row was locked.

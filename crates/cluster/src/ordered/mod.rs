@@ -52,8 +52,8 @@
 //! other processes send their commits to it, and it takes its steps at sites wherever they are.
 //! Another process that becomes the conductor opens the order and continues.
 //!
-//! **Left out.** Prescient routing and data
-//! fusion ([`isomer-batch`](../../../batch/src/lib.rs)): a row is written at its master.
+//! **Left out.** Prescient routing ([`isomer-batch`](../../../batch/src/lib.rs)): a row is written
+//! where it is. It may have moved there before ([`crate::fusion`]).
 
 pub(crate) mod engine;
 mod order;

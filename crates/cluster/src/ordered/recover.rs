@@ -11,9 +11,10 @@
 //!
 //! **In a cluster** the sites go on while the process with the order fails, and another process
 //! opens the order. The sites have ended all batches but the last one with an outcome
-//! ([`super::engine`]). Those that have entered that one hold their partitions until the new engine
-//! enters it again; no earlier one may be entered before. A batch without an outcome is decided only once each site was asked for its outcomes, or others have taken over
-//! from the site and its log was read.
+//! ([`super::engine`]). The sites that have entered that batch hold their partitions until the new
+//! engine enters it again; no earlier batch may be entered before. A batch without an outcome is
+//! decided only once each site was asked for its outcomes, or others have taken over from the site
+//! and its log was read.
 
 use super::engine::{Executed, Ordering};
 use super::order::BadOrder;

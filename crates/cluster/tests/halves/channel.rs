@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::Poll;
 use std::thread;
 use std::time::Duration;
@@ -84,6 +84,8 @@ pub(crate) struct Weather {
     /// The sites of processes in whose place others have the conductor, and the requests that are
     /// being carried out.
     former: Mutex<Former>,
+    /// Requests on their way to sites.
+    calls: Mutex<Vec<(SiteId, Weak<Call>)>>,
     /// No request reaches the conductor.
     pub(crate) is_conductor_silent: AtomicBool,
     /// No request of the process with this site reaches the conductor.
@@ -105,10 +107,17 @@ impl Weather {
         kinds.get(&kind).copied().unwrap_or(0)
     }
 
-    /// From now on, no other process reaches these sites, and all count as failed.
+    /// From now on, no other process reaches these sites, and all count as failed. Requests that
+    /// wait for an answer of theirs get none.
     pub(crate) fn end(&self, sites: &[u16]) {
-        let sites = sites.iter().map(|site| SiteId(*site));
-        self.gone.lock().expect("no thread panics with it").extend(sites);
+        let sites: Vec<SiteId> = sites.iter().map(|site| SiteId(*site)).collect();
+        self.gone.lock().expect("no thread panics with it").extend(&sites);
+        self.calls.lock().expect("no thread panics with it").retain(|(at, call)| {
+            let call = call.upgrade();
+            let is_lost = sites.contains(at);
+            call.iter().filter(|_| is_lost).for_each(|call| call.note(|came| came.is_over = true));
+            !is_lost && call.is_some()
+        });
     }
 
     /// Processes reach these sites again.
@@ -220,6 +229,11 @@ impl Wire for Channels {
         }
         if self.weather.loses(site, &request) {
             return Box::pin(async { Err(Unanswered::Lost) });
+        }
+        let under_way = (site, Arc::downgrade(&call));
+        self.weather.calls.lock().expect("no thread panics with it").push(under_way);
+        if self.is_cut(site) {
+            call.note(|came| came.is_over = true);
         }
         let sent =
             self.to(site).map(|to| to.send(Parcel::Ask(self.own.clone(), request, call.clone())));

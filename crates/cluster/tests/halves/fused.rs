@@ -6,7 +6,7 @@ use super::ordered::{ACCOUNTS, START, Stops, accounts, load, second, sum, transf
 use super::service::Service;
 use super::succession::{options, started};
 use super::{begin, read, until, write};
-use isomer_cluster::{Gateway, Isolation, OpenError};
+use isomer_cluster::{FusedRows, Gateway, Isolation, OpenError};
 use isomer_design::{Direction, Key, KeyRange, TableId};
 use isomer_strategy::OnDemand;
 use std::ops::ControlFlow;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-/// A cluster with two gateways that let so many rows move, and an ordered table.
+/// A cluster with two gateways that let rows move, and an ordered table.
 struct Fusing {
     cluster: Cluster,
     a: Arc<Gateway>,
@@ -40,13 +40,13 @@ fn fusing(folder: &std::path::Path, logs: &Arc<Service>, backups: u8, limit: usi
 impl Fusing {
     fn let_move(&self, limit: usize) {
         for gateway in [&self.a, &self.b] {
-            gateway.database().set_fused_rows(limit);
+            FusedRows(gateway.database()).set_limit(limit);
         }
     }
 
     /// The fused rows: their sites and accounts.
     fn fused(&self) -> Vec<(u16, i64)> {
-        let rows = self.a.database().fused_rows().expect("all sites are up");
+        let rows = FusedRows(self.a.database()).all().expect("all sites are up");
         let own = rows.into_iter().filter(|(_, table, _)| *table == self.table);
         own.map(|(site, _, key)| (site.0, key.to_ints().expect("an account")[0])).collect()
     }
@@ -189,7 +189,7 @@ fn rows_over_the_limit_go_home_and_before_a_table_changes_its_kind_all_do() {
     });
     all_of.set_until_at(b, 3, 8, 1);
     b.database().drop_table(table).expect("no transaction runs");
-    assert_eq!(all_of.a.database().fused_rows().expect("all sites are up"), []);
+    assert_eq!(FusedRows(all_of.a.database()).all().expect("all sites are up"), []);
 }
 
 #[test]

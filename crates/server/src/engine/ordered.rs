@@ -8,6 +8,7 @@
 
 use super::Engine;
 use crate::backend::database;
+use isomer_cluster::FusedRows;
 use isomer_design::{Key, SiteId, TableId};
 use isomer_sql::catalog::{Catalog, Handle, Table};
 use isomer_sql::datum::Datum;
@@ -114,7 +115,7 @@ pub(crate) fn set_fused_rows(engine: &Engine, rows: &str) -> Result<(), SqlError
         checked.map_err(|error| SqlError::unsupported(FUSED_ROWS).detail(format!("{error}.")))?;
     }
     engine.keep(FUSED_ROWS, rows.to_owned())?;
-    engine.database().set_fused_rows(number);
+    FusedRows(engine.database()).set_limit(number);
     Ok(())
 }
 
@@ -124,14 +125,14 @@ pub(crate) fn set_fused_rows(engine: &Engine, rows: &str) -> Result<(), SqlError
 /// Errors of the database.
 pub(crate) fn read_fused_rows(engine: &Engine) -> Result<(), SqlError> {
     let rows = engine.kept(FUSED_ROWS)?.and_then(|rows| rows.parse().ok());
-    engine.database().set_fused_rows(rows.unwrap_or(0));
+    FusedRows(engine.database()).set_limit(rows.unwrap_or(0));
     Ok(())
 }
 
 /// The rows of `isomer.fused`. None, if a site with fused rows cannot be asked.
 pub(crate) fn fused_rows(engine: &Engine, catalog: &Catalog) -> Vec<Vec<Datum>> {
     let design = engine.database().design();
-    let fused = engine.database().fused_rows().unwrap_or_default();
+    let fused = FusedRows(engine.database()).all().unwrap_or_default();
     let row = |(site, table, key): (SiteId, TableId, Key)| {
         let relation = catalog.tables.with(Handle::Part(table)).next()?;
         let schema = design.table(table).ok()?.schema().clone();

@@ -21,7 +21,7 @@ use super::moves::{self, Places};
 use super::{CancelToken, LockMode, OpenError, OpenTransaction};
 use crate::error::Error;
 use crate::fusion::{self, keeper::submit};
-use crate::open::fused::Found;
+use crate::open::fused::{Found, span_of};
 use crate::ordered::{Applied, COMMIT_BYTES_MAX, NotOrdered, OrderedTables};
 use crate::router::{Ran, Router, unless};
 use crate::transport::Transport;
@@ -102,6 +102,20 @@ pub(super) async fn lock_contended<T: Transport>(
         txn.locked.push(place);
     }
     Ok(())
+}
+
+/// Adds a row to the read set, where it was found.
+pub(super) fn keep_found<T: Transport>(
+    txn: &mut OpenTransaction<T>,
+    table: TableId,
+    key: &Key,
+    found: Found,
+) {
+    let (at, span) = match found.fused_at {
+        None => return txn.keep_read(table, || Span::Key(key.clone()), usize::from(found.exists)),
+        Some(_) => span_of(&txn.gateway, table, key, found),
+    };
+    txn.keep_read(at, || span, usize::from(found.exists));
 }
 
 /// Notes that no other transaction can see a table before this one commits.
