@@ -88,7 +88,7 @@ impl Stop {
         self.restart.load(Ordering::SeqCst).checked_sub(1).map(Duration::from_millis)
     }
 
-    /// Begins anew, if the process is to restart. Nothing of the process is left then, so the caller
+    /// Begins anew, if the process is to restart. Nothing of it is left then, so the caller
     /// has closed its database. If another process takes the conductor of this one (`leaves`), the
     /// new run waits for that.
     ///

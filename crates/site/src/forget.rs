@@ -76,8 +76,8 @@ impl Site {
     }
 
     /// Locks all partitions of a table, in key order: first those that the site masters, then its
-    /// replicas. A commit may have locked the former until other sites have taken over from a failed
-    /// one. Replicas that are to take over must not be locked during that wait.
+    /// replicas. A commit may have locked the former until other sites have taken over from one
+    /// that has failed. Replicas that are to take over must not be locked during that wait.
     pub(crate) async fn hold_all(&self, table: &Table) -> Held {
         'again: loop {
             let mut held = Held::default();
