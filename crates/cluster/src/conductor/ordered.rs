@@ -4,7 +4,7 @@ use super::Conductor;
 use super::copy::{home, tell_table};
 use crate::catalog::Definition;
 use crate::error::Error;
-use crate::fusion::keeper::bring_home;
+use crate::fusion::homeward::bring_home;
 use crate::ordered::NotOrdered;
 use crate::transport::Transport;
 use isomer_design::TableId;

@@ -17,7 +17,7 @@
 
 use crate::conductor::{Conductor, FailedOver, link_of};
 use crate::embedded::{Embedded, Runtime, start};
-use crate::fusion::keeper::{prepare, tend};
+use crate::fusion::homeward::{look_after, prepare};
 use crate::gateways::{Desk, Link};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ const SETTLED: Duration = Duration::from_millis(500);
 /// The longest wait for an answer of the conductor, and the pause after none has come.
 const ANSWER: Duration = Duration::from_secs(2);
 /// The pause between two looks at fused rows.
-const TEND: Duration = Duration::from_millis(100);
+const LOOKS: Duration = Duration::from_millis(100);
 
 /// See the [module documentation](self).
 pub(super) struct Background {
@@ -51,7 +51,7 @@ impl Background {
     ) -> Background {
         let stop = Arc::default();
         let mut threads = of_conductor(conductor, runtime, failed_over);
-        threads.push(tend_fused(conductor, runtime, &stop));
+        threads.push(look_after_fused(conductor, runtime, &stop));
         Background::with(threads, stop)
     }
 
@@ -78,7 +78,7 @@ impl Background {
             })
         };
         let threads = vec![
-            tend_fused(conductor, runtime, &stop),
+            look_after_fused(conductor, runtime, &stop),
             with("isomer-news", |conductor, link, runtime| {
                 runtime.block_on_for(link.step(conductor), ANSWER).unwrap_or(false)
             }),
@@ -130,7 +130,7 @@ impl Background {
 }
 
 /// Starts the thread that looks after the rows that are fused at the sites of this process.
-fn tend_fused(
+fn look_after_fused(
     conductor: &Arc<Conductor<Embedded>>,
     runtime: &Arc<Runtime>,
     stop: &Arc<AtomicBool>,
@@ -143,9 +143,9 @@ fn tend_fused(
                 let _ = runtime.block_on(prepare(&conductor));
             }
             if conductor.ordered.fused().is_some() {
-                let _ = runtime.block_on_for(tend(&conductor), ANSWER);
+                let _ = runtime.block_on_for(look_after(&conductor), ANSWER);
             }
-            std::thread::park_timeout(TEND);
+            std::thread::park_timeout(LOOKS);
         }
     })
 }

@@ -85,7 +85,7 @@ impl FusedRows<'_> {
     /// # Errors
     /// [`Error`], if a site with such rows cannot be asked.
     pub fn all(&self) -> Result<Vec<(SiteId, TableId, Key)>, Error> {
-        self.0.node.runtime.block_on(crate::fusion::keeper::fused_rows(&self.0.conductor))
+        self.0.node.runtime.block_on(crate::fusion::homeward::fused_rows(&self.0.conductor))
     }
 }
 

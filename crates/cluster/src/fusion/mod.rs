@@ -25,7 +25,7 @@
 //! run after that. Transactions here have run before they are ordered, at the gateways of their
 //! clients, so the gateway is the place to be.
 //!
-//! **The fused table is bounded** by a number of rows for each site ([`keeper`]). Rows over it go
+//! **The fused table is bounded** by a number of rows for each site ([`homeward`]). Rows over it go
 //! home, the ones that were written longest ago first, by commits of their own. With room for 0
 //! rows, all go home.
 //!
@@ -36,7 +36,7 @@
 //! **Left out.** The choice of a site from a whole batch (prescient routing). Moves of rows that
 //! are only read. Procedures of the library, which cannot read a table with stubs.
 
-pub(crate) mod keeper;
+pub(crate) mod homeward;
 mod mover;
 
 pub(crate) use mover::Mover;

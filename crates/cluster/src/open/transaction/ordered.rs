@@ -20,7 +20,7 @@
 use super::moves::{self, Places};
 use super::{CancelToken, LockMode, OpenError, OpenTransaction};
 use crate::error::Error;
-use crate::fusion::{self, keeper::submit};
+use crate::fusion::{self, homeward::submit};
 use crate::open::fused::{Found, span_of};
 use crate::ordered::{Applied, COMMIT_BYTES_MAX, NotOrdered, OrderedTables};
 use crate::router::{Ran, Router, unless};

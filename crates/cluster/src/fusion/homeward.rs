@@ -114,7 +114,7 @@ async fn give<T: Transport>(
 ///
 /// # Errors
 /// [`Error`]; the next call continues.
-pub(crate) async fn tend<T: Transport>(conductor: &Conductor<T>) -> Result<(), Error> {
+pub(crate) async fn look_after<T: Transport>(conductor: &Conductor<T>) -> Result<(), Error> {
     let limit = conductor.mover.limit();
     let Some(fused) = conductor.ordered.fused() else { return Ok(()) };
     let design = conductor.design();
