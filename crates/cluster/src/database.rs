@@ -20,6 +20,7 @@ use crate::catalog::Missing;
 use crate::conductor::{ChangeEvent, Conductor, FailedOver, Job, link_of};
 use crate::embedded::{Embedded, Runtime, SiteReport};
 use crate::error::Error;
+use crate::fusion::is_reserved;
 use crate::gateways::desk::Desk;
 use crate::gateways::messages::Define;
 use crate::node::{Endpoint, Node};
@@ -110,6 +111,9 @@ impl Database {
         schema: Schema,
         placement: &[(Key, SiteId)],
     ) -> Result<TableId, Error> {
+        if is_reserved(schema.name()) {
+            return Err(Error::TableExists(schema.name().to_owned()));
+        }
         let at = |(start, site): &(Key, SiteId)| (start.clone(), Placement::at(*site));
         let partitions: Vec<_> = placement.iter().map(at).collect();
         if link_of(&self.conductor).is_some() {

@@ -70,6 +70,7 @@ pub use database::{Database, Explorer, FusedRows, Options, Others, is_spread, zo
 pub use embedded::{Checkpointing, Recovering, SiteReport};
 pub use error::{Error, OpenDatabaseError};
 pub use folder::{join_cluster, leave_if_empty, look, quorum_folder, read_cluster, sites_of};
+pub use fusion::is_reserved;
 pub use ids::DatabaseId;
 pub use isomer_log::{Counters, DiskFaults, Durability, Lack, LogError};
 pub use isomer_site::{

@@ -9,7 +9,7 @@
 //! A commit that brings rows home checks their versions. If a client has written one of them in
 //! the meantime, it fails, and a later pass tries again.
 
-use super::{FUSED, of_site, parse, schema};
+use super::{FUSED, is_fused, of_site, parse, schema};
 use crate::conductor::{Conductor, link_of, set_ordered, set_pins};
 use crate::error::Error;
 use crate::ordered::{Applied, NotOrdered};
@@ -49,6 +49,9 @@ pub(crate) async fn prepare<T: Transport>(conductor: &Conductor<T>) -> Result<()
         }
         return conductor.create_table(schema()?, partitions).await.map(drop);
     };
+    if !is_fused(table) {
+        return Err(Error::TableExists(FUSED.to_owned()));
+    }
     if table.pins().is_empty() {
         set_pins(conductor, fused, Pins::default().with(&KeyRange::all())).await?;
     }

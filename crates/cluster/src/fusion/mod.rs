@@ -42,11 +42,22 @@ mod mover;
 pub(crate) use mover::Mover;
 
 use isomer_design::{
-    Column, ColumnType, KEY_BYTES_MAX, Key, KeyRange, Schema, SchemaError, SiteId, TableId,
+    Column, ColumnType, KEY_BYTES_MAX, Key, KeyRange, Schema, SchemaError, SiteId, TableDesign,
+    TableId,
 };
 
-/// The name of the fused table.
+/// The name of the fused table, which no other table can get.
 pub(crate) const FUSED: &str = "isomer_fused";
+
+/// True if a table of a design is the fused table, and not one from before the name was taken.
+pub(crate) fn is_fused(table: &TableDesign) -> bool {
+    table.name() == FUSED && schema().is_ok_and(|schema| **table.schema() == schema)
+}
+
+/// True if no table of an application can have this name.
+pub fn is_reserved(name: &str) -> bool {
+    name == FUSED
+}
 
 /// The beginning of a stub. No row of an ordered table may be a stub ([`is_stub`]).
 const STUB: [u8; 18] = *b"\xf5\x1b~fused row at\xa9\x02\xfe";

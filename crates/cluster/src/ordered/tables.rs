@@ -5,7 +5,7 @@
 //! locked its rows, for the other way, and cannot commit to that table.
 
 use crate::error::Error;
-use crate::fusion::FUSED;
+use crate::fusion::{FUSED, is_fused};
 use arc_swap::ArcSwap;
 use isomer_design::{Access, Design, TableDesign, TableId};
 use isomer_site::{Body, Request};
@@ -64,14 +64,15 @@ impl OrderedTables {
         let changed: Vec<TableId> =
             self.tables.load().symmetric_difference(&now).copied().collect();
         changed.iter().for_each(|table| self.switch(*table, now.contains(table)));
-        let fused = design.find_table(FUSED).map_or(0, |(table, _)| table.0);
+        let fused = design.find_table(FUSED).filter(|(_, table)| is_fused(table));
+        let fused = fused.map_or(0, |(table, _)| table.0);
         self.fused.store(fused, Ordering::SeqCst);
     }
 
     /// Follows a change of one table.
     pub(crate) fn follow(&self, id: TableId, table: &TableDesign) {
         self.switch(id, table.is_ordered());
-        if table.name() == FUSED {
+        if is_fused(table) {
             self.fused.store(id.0, Ordering::SeqCst);
         }
     }

@@ -4,7 +4,7 @@
 use super::{Engine, damaged};
 use crate::backend::{database, explain};
 use crate::draft::Made;
-use isomer_cluster::{CancelToken, Error, Isolation, LockMode, OpenError};
+use isomer_cluster::{CancelToken, Error, Isolation, LockMode, OpenError, is_reserved};
 use isomer_design::{Key, Schema, SiteId, TableId};
 use isomer_sql::SqlError;
 use isomer_sql::catalog::{Table, numbered, plain};
@@ -35,7 +35,7 @@ impl Engine {
     ) -> Result<(TableId, Arc<Schema>), SqlError> {
         let mut name = plain(wanted);
         let mut number = 1;
-        while self.database().find_table(&name).is_some() {
+        while self.database().find_table(&name).is_some() || is_reserved(&name) {
             number += 1;
             name = numbered(wanted, number);
         }
