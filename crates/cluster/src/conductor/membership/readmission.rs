@@ -134,7 +134,7 @@ impl<'c, T: Transport> Readmission<'c, T> {
                 && self.is_as_designed(site, &holding)
                 && !self.is_torn(site, &holding)
         };
-        if is_well() {
+        if is_well() || self.is_kept(site, &holding) {
             return Ok(());
         }
         let is_to_go = || !self.is_placed(site, table, &range) || self.is_torn(site, &holding);
@@ -246,6 +246,19 @@ impl<'c, T: Transport> Readmission<'c, T> {
             .any(|(_, placement)| placement.holds(site))
     }
 
+    /// True for a copy that the design does not give the site, of a failed master, if the copy is
+    /// beside another. The second may wait to be merged with it, which only the master can tell.
+    /// The readmission of the master drops the copy.
+    fn is_kept(&self, site: SiteId, gone: &Holding) -> bool {
+        let is_away = |master: SiteId| {
+            self.conductor.transport.failure(master).is_some()
+                && !self.conductor.membership.is_replaced(master)
+        };
+        gone.source.is_some_and(is_away)
+            && !self.is_placed(site, gone.table, &gone.range)
+            && is_beside(&self.conductor.design(), site, gone)
+    }
+
     /// True for a copy of which the design gives the site only a part. The copy is behind. The
     /// copies that it would be split from, or merged with, may be discarded by now.
     fn is_torn(&self, site: SiteId, holding: &Holding) -> bool {
@@ -262,8 +275,10 @@ impl<'c, T: Transport> Readmission<'c, T> {
         for other in self.conductor.design().sites().iter().filter(is_there) {
             for holding in describe(&self.conductor.transport, other).await? {
                 let Holding { table, range, source, .. } = &holding;
-                let is_copy =
-                    if other == master { source.is_some() } else { *source == Some(master) };
+                let is_copy = match other == master {
+                    true => source.is_some() && !self.is_kept(other, &holding),
+                    false => *source == Some(master),
+                };
                 if !is_copy || self.is_placed(other, *table, range) {
                     continue;
                 }
