@@ -110,6 +110,12 @@ fn seeds_that_failed_once_keep_every_promise() {
         // A site had merged two partitions, one of which it had split before. Its follower knew
         // neither, and the takeover forgot the right partition.
         (810_530, SimOptions { failover: true, serializable: true, ..usual }),
+        // A site discarded a copy while its master was away. Another copy waited for ever to be
+        // merged with it.
+        (821_999, SimOptions { failover: true, serializable: true, ..usual }),
+        // A read at a copy beside its master waited for a backup that only the readmission of the
+        // master could end, and that waited for a change behind the reader's lock.
+        (820_800, SimOptions { failover: true, serializable: true, ..usual }),
         // The former owner of a log served an old version of a row, and a commit looked
         // lost.
         (6_100_959, SimOptions { backups: true, cluster: true, ..usual }),

@@ -37,16 +37,19 @@ use isomer_log::LogError;
 use isomer_site::{Answer, Holding, Refusal, Step, TxnId};
 use std::collections::BTreeSet;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The readmission of one site. See the [module documentation](self).
 pub(super) struct Readmission<'c, T> {
     conductor: &'c Conductor<T>,
     site: SiteId,
+    /// A step was refused, so the readmission has to begin again.
+    is_refused: AtomicBool,
 }
 
 impl<'c, T: Transport> Readmission<'c, T> {
     pub(super) fn of(conductor: &'c Conductor<T>, site: SiteId) -> Readmission<'c, T> {
-        Readmission { conductor, site }
+        Readmission { conductor, site, is_refused: AtomicBool::new(false) }
     }
 
     /// Makes the site drop what the design does not give it any more, and makes it a member again.
@@ -83,7 +86,11 @@ impl<'c, T: Transport> Readmission<'c, T> {
         // partition to reconcile.
         let held = describe(&self.conductor.transport, site).await?;
         self.forget_dropped(&held).await?;
-        let each = held.into_iter().map(|holding| self.readmit_holding(holding));
+        let each = held.into_iter().map(async |holding| {
+            let done = self.readmit_holding(holding).await;
+            self.is_refused.fetch_or(done.is_err(), Ordering::Relaxed);
+            done
+        });
         let done: Vec<Result<(), Refusal>> = iter(each).buffer_unordered(AT_ONCE).collect().await;
         done.into_iter().collect::<Result<(), Refusal>>()?;
         self.let_go_of_lost(site).await?;
@@ -134,7 +141,7 @@ impl<'c, T: Transport> Readmission<'c, T> {
                 && self.is_as_designed(site, &holding)
                 && !self.is_torn(site, &holding)
         };
-        if is_well() {
+        if is_well() || self.is_kept(site, &holding) {
             return Ok(());
         }
         let is_to_go = || !self.is_placed(site, table, &range) || self.is_torn(site, &holding);
@@ -143,7 +150,7 @@ impl<'c, T: Transport> Readmission<'c, T> {
             false => Vec::new(),
         };
         // Once reserved, changes that were under way there have ended.
-        let _reserved = self.reserve_with(&holding, &waiting).await;
+        let _reserved = self.reserve_with(&holding, &waiting).await?;
         if is_to_go() {
             return match self.mastered_within(site, table, &range).is_empty() {
                 true => self.let_go_with(site, &holding, &waiting).await,
@@ -196,15 +203,28 @@ impl<'c, T: Transport> Readmission<'c, T> {
         Ok(waiting)
     }
 
-    /// Reserves a copy that a site is to drop, and those that wait for it.
-    async fn reserve_with(&self, gone: &Holding, waiting: &[KeyRange]) -> Reservation<'_> {
+    /// Reserves a copy that a site is to drop, and those that wait for it. Waits no longer once a
+    /// step is refused: the change that has reserved them may wait for that step.
+    async fn reserve_with(
+        &self,
+        gone: &Holding,
+        waiting: &[KeyRange],
+    ) -> Result<Reservation<'_>, Refusal> {
         let touched = || std::iter::once(&gone.range).chain(waiting);
         let within = |design: &Design| -> Vec<(TableId, KeyRange)> {
             let parts = touched().flat_map(|range| design.partitions_in(gone.table, range));
             let parts: BTreeSet<KeyRange> = parts.map(|(range, _)| range).collect();
             parts.into_iter().map(|range| (gone.table, range)).collect()
         };
-        self.conductor.reserve(within).await
+        let refused = async {
+            while !self.is_refused.load(Ordering::Relaxed) {
+                self.conductor.transport.retry(self.site).await;
+            }
+        };
+        match select(pin!(self.conductor.reserve(within)), pin!(refused)).await {
+            Either::Left((reserved, _)) => Ok(reserved),
+            Either::Right(_) => Err(Refusal::Unavailable(self.site)),
+        }
     }
 
     /// Makes a site drop a copy of which the design does not give it all, and the copies that wait
@@ -246,6 +266,19 @@ impl<'c, T: Transport> Readmission<'c, T> {
             .any(|(_, placement)| placement.holds(site))
     }
 
+    /// True for a copy that the design does not give the site, of a failed master, if the copy is
+    /// beside another. The second may wait to be merged with it, which only the master can tell.
+    /// The readmission of the master drops the copy.
+    fn is_kept(&self, site: SiteId, gone: &Holding) -> bool {
+        let is_away = |master: SiteId| {
+            self.conductor.transport.failure(master).is_some()
+                && !self.conductor.membership.is_replaced(master)
+        };
+        gone.source.is_some_and(is_away)
+            && !self.is_placed(site, gone.table, &gone.range)
+            && is_beside(&self.conductor.design(), site, gone)
+    }
+
     /// True for a copy of which the design gives the site only a part. The copy is behind. The
     /// copies that it would be split from, or merged with, may be discarded by now.
     fn is_torn(&self, site: SiteId, holding: &Holding) -> bool {
@@ -262,13 +295,15 @@ impl<'c, T: Transport> Readmission<'c, T> {
         for other in self.conductor.design().sites().iter().filter(is_there) {
             for holding in describe(&self.conductor.transport, other).await? {
                 let Holding { table, range, source, .. } = &holding;
-                let is_copy =
-                    if other == master { source.is_some() } else { *source == Some(master) };
+                let is_copy = match other == master {
+                    true => source.is_some() && !self.is_kept(other, &holding),
+                    false => *source == Some(master),
+                };
                 if !is_copy || self.is_placed(other, *table, range) {
                     continue;
                 }
                 let waiting = self.waiting_for(other, &holding).await?;
-                let _reserved = self.reserve_with(&holding, &waiting).await;
+                let _reserved = self.reserve_with(&holding, &waiting).await?;
                 if !self.is_placed(other, *table, range) {
                     self.let_go_with(other, &holding, &waiting).await?;
                 }
