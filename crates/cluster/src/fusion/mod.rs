@@ -30,8 +30,8 @@
 //! rows, all go home.
 //!
 //! **Invariants.** A stub for site s exists if and only if the fused table has the row of s. A
-//! table that is not ordered has no stub. A row moves only if the fused table has as many backups as
-//! its own table. If that asks for more later, the conductor raises those of the fused table.
+//! table that is not ordered has no stub. A row moves only if the fused table has as many backups
+//! as its own table. If that table asks for more later, the conductor gives them to the fused one.
 //!
 //! **Left out.** The choice of a site from a whole batch (prescient routing). Moves of rows that
 //! are only read. Procedures of the library, which cannot read a table with stubs.
