@@ -128,13 +128,15 @@ fn every_process_runs_sql_and_may_be_killed() {
     });
     // The conductor's.
     let _back = while_transferring(&ports[1..], || {
-        let back = kill(&config, folder.path(), "serve", || {});
-        wait_for("another process has the conductor", || {
-            let found = client_at(ports[2]);
+        // Another process has the conductor before this one is back.
+        kill(&config, folder.path(), "serve", || {
             let known = "select count(*) from isomer.gateways";
-            found.is_some_and(|mut client| client.simple_query(known).is_ok())
-        });
-        back
+            let written = "update ordered set v = v where id = 1";
+            wait_for("the others write again", || {
+                let Some(mut client) = client_at(ports[2]) else { return false };
+                [known, written].iter().all(|text| client.simple_query(text).is_ok())
+            });
+        })
     });
     let mut client = clients(&ports[1..2]).remove(0);
     client.batch_execute("alter system set fused_rows = 0").expect("a setting");
@@ -464,6 +466,9 @@ fn while_transferring<R>(ports: &[u16], trouble: impl FnOnce() -> R) -> R {
     result
 }
 
+/// The errors after which a client repeats its transaction.
+const CONFLICTS: &[&str] = &["40001", "40P01"];
+
 fn transfer(
     table: &str,
     [mut own, mut other]: [Client; 2],
@@ -475,7 +480,9 @@ fn transfer(
     let mark = 1000 + number;
     let insert =
         format!("insert into {table} values ({mark}, 0) on conflict (id) do update set v = 0");
-    own.batch_execute(&insert).expect("a row of its own");
+    while let Err(error) = own.batch_execute(&insert) {
+        assert!(CONFLICTS.contains(&&*code(&error)), "{error:?}");
+    }
     let (mut round, mut written) = (number, 0_i64);
     while !is_over.load(Ordering::SeqCst) {
         round += 1;
@@ -497,7 +504,7 @@ fn transfer(
                 done.fetch_add(1, Ordering::SeqCst);
             }
             Err(error) => {
-                assert!(["40001", "40P01"].contains(&&*code(&error)), "{error:?}");
+                assert!(CONFLICTS.contains(&&*code(&error)), "{error:?}");
                 own.batch_execute("rollback").expect("it is connected");
             }
         }

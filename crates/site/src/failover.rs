@@ -275,6 +275,7 @@ impl Site {
     pub async fn discard(&self, table: TableId, range: &KeyRange) -> Result<(), Refusal> {
         let table = self.table_or_new(table);
         while let Some(partition) = table.overlapping(range).first().cloned() {
+            self.batch.lock().wait_no_more(&partition);
             let mut held = Held::default();
             if held.wait_for(&partition).await {
                 self.void_tickets(&partition);

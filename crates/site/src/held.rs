@@ -121,6 +121,12 @@ impl Held {
         });
     }
 
+    /// Releases the lock of a partition. False if it is not held.
+    pub(crate) fn release_one(&mut self, partition: &Arc<SitePartition>) -> bool {
+        let at = self.partitions.iter().position(|held| Arc::ptr_eq(held, partition));
+        at.map(|at| self.partitions.remove(at).lock.unlock()).is_some()
+    }
+
     /// Releases all locks.
     pub(crate) fn release(&mut self) {
         self.stop_waiting();

@@ -49,8 +49,10 @@ use isomer_site::{
 use isomer_strategy::Place;
 use std::cell::Cell;
 
-/// The number of times that the request is sent again or the rows are read.
-const ATTEMPTS_MAX: usize = 64;
+/// The number of times that the request is sent again or the rows are read, at least.
+const ATTEMPTS_MIN: usize = 64;
+/// For how long the outcome is looked for. Longer than a takeover by a new conductor lasts.
+const LOOKED_FOR_NS: u64 = 30_000_000_000;
 
 /// Why a transaction has not committed.
 pub(super) enum NotCommitted {
@@ -97,8 +99,11 @@ impl<T: Transport> Commit<'_, T> {
         }
         let gateway = self.gateway;
         let transport = gateway.transport();
-        let newest_from = transport.now().0 + transport.stale_for();
-        for _ in 0..ATTEMPTS_MAX {
+        let lost_at = transport.now().0;
+        let newest_from = lost_at + transport.stale_for();
+        let mut attempts = 0;
+        while attempts < ATTEMPTS_MIN || transport.now().0 < lost_at + LOOKED_FOR_NS {
+            attempts += 1;
             let mut is_worth_a_look = true;
             if published_at.get().is_none() {
                 match self.ask(request.again(), &mut noted).await {
@@ -130,9 +135,9 @@ impl<T: Transport> Commit<'_, T> {
                         }
                         continue;
                     }
-                    // The site may have failed again.
-                    Ok(Ok(Outcome::Unknown) | Err(Error::Gone)) => {}
-                    Ok(Err(_)) | Err(_) => break,
+                    // A site may have failed again, or the process may have no seat for now.
+                    Ok(Ok(Outcome::Unknown) | Err(_)) => {}
+                    Err(_) => break,
                 }
             }
             if unless(call.over, self.gateway.transport().retry(self.home())).await.is_err() {
@@ -209,9 +214,10 @@ fn is_lost(error: &Error) -> bool {
     matches!(error, Error::Failure(Failure::Stopped(_) | Failure::Unknown(_)))
 }
 
-/// True if nothing was written because a participant was failing or restarting.
+/// True if nothing was written because a participant was failing, restarting or out of reach.
 fn is_passing(error: &Error) -> bool {
-    matches!(error, Error::Failure(Failure::Participant(_) | Failure::Log(_)))
+    use Failure::{Log, Participant, Unreachable, Unseated};
+    matches!(error, Error::Failure(Log(_) | Participant(_) | Unreachable { .. } | Unseated(_)))
 }
 
 /// True if all writes are inserts: their locks are kept until the answer is known.

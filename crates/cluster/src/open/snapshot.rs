@@ -30,6 +30,7 @@ use crate::error::Error;
 use crate::transport::Transport;
 use futures_util::future::join_all;
 use isomer_design::{Direction, Key, KeyRange, RoutingTable, SiteId, TableId, Time};
+use isomer_log::LogError;
 use isomer_site::{Failure, Read, ReadSpan, SeenUpTo, VisitRow};
 use isomer_store::SnapshotPin;
 use smallvec::SmallVec;
@@ -108,6 +109,9 @@ impl Seen {
             match transport.until_durable(site, up_to).await {
                 Ok(()) => drop(self.sites.swap_remove(at)),
                 Err(Failure::Stopped(_) | Failure::Unreachable { .. }) => return Err(Error::Gone),
+                // The site only lacks durability of earlier writes: this was a read.
+                Err(Failure::Unknown(LogError::Gone { .. })) => return Err(Error::Gone),
+                Err(Failure::Unknown(error)) => return Err(Failure::Log(error).into()),
                 Err(failure) => return Err(failure.into()),
             }
         }

@@ -198,7 +198,12 @@ impl Channels {
 impl Channels {
     /// True if this process or that of the site has failed.
     fn is_cut(&self, site: SiteId) -> bool {
-        self.weather.is_gone(site) || self.own.iter().any(|own| self.weather.is_gone(*own))
+        self.weather.is_gone(site) || self.has_failed()
+    }
+
+    /// True if this process has failed.
+    fn has_failed(&self) -> bool {
+        self.own.iter().any(|own| self.weather.is_gone(*own))
     }
 }
 
@@ -302,7 +307,9 @@ impl Wire for Channels {
     }
 
     fn gone(&self, site: SiteId) -> Option<String> {
-        self.is_cut(site).then(|| "its process has ended".to_owned())
+        // A process that has failed does not take over from others.
+        let is_gone = self.weather.is_gone(site) && !self.has_failed();
+        is_gone.then(|| "its process has ended".to_owned())
     }
 
     fn conduct(&self, term: u64) {

@@ -10,7 +10,8 @@ use isomer_cluster::{
     OpenTransaction,
 };
 use isomer_design::{
-    Backups, Column, ColumnType, Direction, Footprint, Key, Schema, SiteId, TableId,
+    Backups, Column, ColumnType, Direction, Footprint, Key, KeyRange, Placement, Schema, SiteId,
+    TableId,
 };
 use isomer_strategy::OnDemand;
 use std::collections::BTreeMap;
@@ -243,4 +244,38 @@ fn the_next_conductor_goes_on_with_the_order() {
     }
     assert_eq!(sum(&heir, table), (ACCOUNTS, ACCOUNTS * START));
     assert!(read(&mut begin(&heir, Isolation::RepeatableRead), table, 0).is_some());
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "clients of a process that fails wait for ever")]
+fn a_site_that_has_just_returned_does_not_hold_up_the_next_conductor() {
+    let (logs, folder) = (Service::new(1), tempfile::tempdir().expect("a folder"));
+    let mut cluster = started(folder.path(), &logs);
+    let a = cluster.gateway.clone();
+    let table = accounts(a.database(), 1);
+    let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    for seed in 1..4 {
+        let (a, stop, done) = (a.clone(), stop.clone(), done.clone());
+        thread::spawn(move || load(&a, table, seed, &stop, &done));
+    }
+    until("transfers are done", || done.load(Ordering::SeqCst) > 50);
+    cluster.weather.end(&[4]);
+    let is_backed = |placement: &Placement| {
+        placement.master != SiteId(4) && !placement.replicas.without(SiteId(4)).is_empty()
+    };
+    until("others have what it had", || {
+        let (design, keys) = (a.database().design(), KeyRange::all());
+        design.partitions_in(table, &keys).all(|(_, placement)| is_backed(&placement))
+    });
+    // In the middle of a batch. The site is back, with partitions that others have now, and waits
+    // for the order.
+    cluster.weather.end(&[1, 2]);
+    stop.store(true, Ordering::SeqCst);
+    let _back = cluster.restart(2, options(folder.path(), &logs, 9));
+    let heir = cluster.nodes.remove(0);
+    let db = Database::succeed(heir, OnDemand::default()).expect("it takes its place");
+    let (design, keys) = (db.design(), KeyRange::all());
+    let is_there = |(_, placement): (_, Placement)| placement.master > SiteId(2);
+    assert!(design.partitions_in(table, &keys).all(is_there), "others have taken over");
+    assert_eq!(sum(&Gateway::new(db), table), (ACCOUNTS, ACCOUNTS * START));
 }

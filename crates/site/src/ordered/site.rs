@@ -82,6 +82,17 @@ pub(crate) struct BatchPlace {
     requests: u64,
 }
 
+impl BatchPlace {
+    /// Ends the hold of a partition that the site is to drop, because others have taken over from
+    /// it. The order may itself wait for a takeover that waits for this drop.
+    pub(crate) fn wait_no_more(&mut self, partition: &Arc<SitePartition>) {
+        let waiting = self.entered.as_mut().filter(|it| it.number == 0);
+        if waiting.is_some_and(|it| it.held.release_one(partition)) {
+            partition.cancel_publishing();
+        }
+    }
+}
+
 /// The batch that a site has entered, or the partitions that it holds until it is asked to enter
 /// one.
 #[derive(Default)]
