@@ -88,6 +88,8 @@ pub use reach::Reach;
 pub use reconfiguration::{Control, Progress, Reconfiguration};
 pub use remote::{Early, Unanswered, Wire};
 pub use router::{Ran, Router, Session};
-pub use shell::{ClosedTables, Gateway, OpenTransaction, SharedSnapshot, share_snapshot};
+pub use shell::{
+    ClosedTables, Gateway, OpenTransaction, SharedSnapshot, queue_again, share_snapshot,
+};
 pub use storage::{CheckpointStore, FoundLogs, LogOf, Logs, find_database, found_database};
 pub use transport::{Transport, load_of};

@@ -277,6 +277,20 @@ impl OpenTransaction {
     }
 }
 
+/// Queues for the row of an ordered table for which the client's last commit has failed
+/// ([`crate::ordered`]). To be called before the first statement of a transaction reads or writes;
+/// otherwise the transaction queues before it takes its first snapshot.
+///
+/// # Errors
+/// [`OpenError`], if the wait ends without the row.
+pub fn queue_again(txn: &mut OpenTransaction) -> Result<(), OpenError> {
+    if !open::is_to_queue(&txn.txn) {
+        return Ok(());
+    }
+    let work = open::lock_contended(&mut txn.txn);
+    txn.runtime.block_on_until(&txn.cancel, work).map_err(OpenError::Canceled)?
+}
+
 /// The snapshot of a transaction's current statement, for other transactions.
 ///
 /// # Errors

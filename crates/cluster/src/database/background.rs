@@ -35,6 +35,8 @@ const SETTLED: Duration = Duration::from_millis(500);
 const ANSWER: Duration = Duration::from_secs(2);
 /// The pause between two looks at fused rows.
 const LOOKS: Duration = Duration::from_millis(100);
+/// The number of such looks after which fused rows are read though none is known to have moved.
+const QUIET_MAX: u32 = 20;
 
 /// See the [module documentation](self).
 pub(super) struct Background {
@@ -137,13 +139,19 @@ fn look_after_fused(
 ) -> JoinHandle<()> {
     let (conductor, runtime, stop) = (conductor.clone(), runtime.clone(), stop.clone());
     start("isomer-fused", move || {
+        let mut quiet = QUIET_MAX;
         while !stop.load(Ordering::SeqCst) && !runtime.is_closing() {
             // The next look repeats a step that fails.
             if conductor.mover.limit() > 0 && link_of(&conductor).is_none() {
                 let _ = runtime.block_on(prepare(&conductor));
             }
             if conductor.ordered.fused().is_some() {
-                let _ = runtime.block_on_for(look_after(&conductor), ANSWER);
+                // Fused rows also come with a takeover from another process.
+                quiet += 1;
+                if conductor.mover.take_changed() || quiet >= QUIET_MAX {
+                    let done = runtime.block_on_for(look_after(&conductor), ANSWER);
+                    quiet = if matches!(done, Some(Ok(()))) { 0 } else { QUIET_MAX };
+                }
             }
             std::thread::park_timeout(LOOKS);
         }

@@ -5,7 +5,7 @@ use hashbrown::HashMap;
 use isomer_design::{Key, TableId, Time};
 use isomer_site::CheckedWrites;
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// The number of rows whose last writer is remembered.
 const REMEMBERED_MAX: usize = 1 << 16;
@@ -19,6 +19,8 @@ pub(crate) struct Mover {
     limit: AtomicUsize,
     /// The number of rows that may still move to the own sites.
     room: AtomicUsize,
+    /// True if rows have moved, or the limit has changed, since the own sites were looked at.
+    is_changed: AtomicBool,
 }
 
 impl Mover {
@@ -31,6 +33,12 @@ impl Mover {
     pub(crate) fn set_limit(&self, rows: usize) {
         self.limit.store(rows, Ordering::Relaxed);
         self.room.fetch_min(rows, Ordering::Relaxed);
+        self.is_changed.store(true, Ordering::Relaxed);
+    }
+
+    /// True if rows have moved, or the limit has changed, since the last call.
+    pub(crate) fn take_changed(&self) -> bool {
+        self.is_changed.swap(false, Ordering::Relaxed)
     }
 
     /// Sets the number of rows that may still move to the own sites.
@@ -41,7 +49,9 @@ impl Mover {
     /// Takes room for one more row. Returns false if there is none.
     pub(crate) fn take_room(&self) -> bool {
         let less = |rows: usize| rows.checked_sub(1);
-        self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+        let is_taken = self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok();
+        self.is_changed.fetch_or(is_taken, Ordering::Relaxed);
+        is_taken
     }
 
     /// True if this gateway has written this version.

@@ -63,3 +63,4 @@ pub use gateway::{CancelReason, CancelToken, Gateway};
 pub use locks::{Asked, LockMode, LockShown, Owner, RowLocks};
 pub use snapshot::SharedSnapshot;
 pub use transaction::{Isolation, Locked, OpenError, OpenTransaction, Savepoint, own_table};
+pub(crate) use transaction::{is_to_queue, lock_contended};

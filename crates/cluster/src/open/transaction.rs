@@ -20,6 +20,7 @@ mod moves;
 mod ordered;
 
 pub use ordered::own_table;
+pub(crate) use ordered::{is_to_queue, lock_contended};
 
 use super::commit::{footprint, logged_at};
 use super::fused::{self, Found};
@@ -38,9 +39,7 @@ use crate::transport::Transport;
 use isomer_design::{Direction, Key, KeyRange, Span, TableId, Time};
 use isomer_site::{Abort, Body, Expect, Overlay, ReadSet, Request};
 use isomer_strategy::Refused;
-use ordered::{
-    OrderedPart, check_switches, commit_in_order, is_to_be_ordered, keep_found, lock_contended,
-};
+use ordered::{OrderedPart, check_switches, commit_in_order, is_to_be_ordered, keep_found};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;

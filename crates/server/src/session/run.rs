@@ -4,14 +4,14 @@
 use super::cursors::Kept;
 use super::{Flush, RUNS_MAX, Session, in_failed, until};
 use crate::alter::folded;
-use crate::backend::{Backend, read_only_call};
+use crate::backend::{Backend, explain, read_only_call};
 use crate::ddl::Definer;
 use crate::engine::until_seated;
 use crate::limits::{self, Limited};
 use crate::rights::{check_all_designs, check_design, check_lock, check_use};
 use crate::users::check_superuser;
 use crate::wire::{Formats, Out};
-use isomer_cluster::{CancelReason, Isolation, LockMode};
+use isomer_cluster::{CancelReason, Isolation, LockMode, queue_again};
 use isomer_sql::catalog::{Catalog, Named, Relation, TEMPORARY, Table};
 use isomer_sql::datum::Datum;
 use isomer_sql::parse::{DesignStatement, Maintenance, RightsStatement, RoleName, UserStatement};
@@ -514,7 +514,7 @@ impl Session {
         let backend = self.backend();
         backend.has_savepoint = has_savepoint;
         backend.next_statement();
-        Ok(())
+        queue_again(&mut backend.txn).map_err(explain)
     }
 
     /// The transaction, begun if there is none, because a definition ends that of its block.

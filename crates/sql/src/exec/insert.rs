@@ -181,11 +181,15 @@ impl Exec<'_> {
         let mut base = Base::Version(None);
         // The indexes in ON CONFLICT are checked before all others: a conflict there has
         // precedence.
-        let named = plan.conflict.iter().flat_map(|conflict| &conflict.indexes);
-        let mut obstacle = self.obstacle(table, named, &values, None)?;
+        let named = || plan.conflict.iter().flat_map(|conflict| &conflict.indexes);
+        let mut obstacle = self.obstacle(table, named(), &values, None)?;
         if table.has_key() {
             let there = self.txn.borrow_mut().get_locked(table.id, &key, &mut |_| {})?;
             base = there.base;
+            if there.exists && obstacle.is_none() {
+                // Nothing is locked in an ordered table: the row may have come in the meantime.
+                obstacle = self.obstacle(table, named(), &values, None)?;
+            }
             if there.exists && obstacle.is_none() {
                 let (constraint, parts) = (table.key_name.clone(), table.key_parts());
                 obstacle = Some(Obstacle { key: key.clone(), constraint, parts, index: None });

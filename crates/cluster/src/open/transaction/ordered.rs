@@ -10,9 +10,9 @@
 //! serializable without that; one that has read at several times is ordered as well.
 //!
 //! **Hot rows.** Of the writers of one row, one is applied in each batch. A client whose commit has
-//! met another writer of a row therefore locks that row when its next transaction begins, before it
-//! takes a snapshot. So clients that repeat their transactions queue for the row. An UPDATE by key
-//! takes no snapshot before its row, and does not queue.
+//! met another writer of a row therefore locks that row when its next transaction begins: before its
+//! first statement ([`crate::queue_again`]), or else before it takes a snapshot. So clients that
+//! repeat their transactions queue for the row.
 //!
 //! A table that the transaction has created itself has no order yet, because no other transaction
 //! can see it. So a definition and the first rows of its table are one ordinary commit.
@@ -89,10 +89,16 @@ impl OrderedPart {
     }
 }
 
+/// True if the client's last commit has met another writer of a row, and the transaction has not
+/// queued for that row yet.
+pub(crate) fn is_to_queue<T: Transport>(txn: &OpenTransaction<T>) -> bool {
+    txn.ordered.contended.is_some()
+}
+
 /// Locks the row that the client's last commit has met another writer of. To be called before a
 /// snapshot is taken. If the transaction has read already, does nothing: rows that it has found
 /// absent could appear during the wait.
-pub(super) async fn lock_contended<T: Transport>(
+pub(crate) async fn lock_contended<T: Transport>(
     txn: &mut OpenTransaction<T>,
 ) -> Result<(), OpenError> {
     let has_read = txn.snapshot.is_some() || txn.newest.is_some() || !txn.ordered.reads.is_empty();
