@@ -41,6 +41,7 @@ pub mod isolation;
 pub mod kafka;
 #[doc(hidden)]
 pub mod loads;
+mod memory;
 mod node;
 #[doc(hidden)]
 pub mod out;

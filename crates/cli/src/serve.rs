@@ -6,6 +6,7 @@ use crate::cluster::{Belongs, PeerArgs, Place, Watch, wait_for_all};
 use crate::failure::Failure;
 use crate::isolation::IsolationLevel;
 use crate::kafka::LogArgs;
+use crate::memory;
 use crate::out;
 use crate::standby::{Hosted, Hosting, Next, host};
 use crate::stop::Stop;
@@ -329,6 +330,7 @@ fn serve(
         session_bytes_max: (args.session_mb as usize) << 20,
         memory_bytes_max: (args.memory_mb as usize) << 20,
         settings: settings(args),
+        give_back: memory::give_back,
         ..ServerOptions::new(listen, clock::now_us, clock::random)
     };
     let mut server = Server::start(engine.clone(), server)

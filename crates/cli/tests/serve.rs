@@ -206,3 +206,48 @@ fn decisions_of_the_autopilot_survive_the_server() {
     let told = (1..=20).chain(501..=520).map(|id: i32| why(&["pairs", &id.to_string()]));
     assert!(told.into_iter().any(|told| !told.contains("no decision")), "it was forgotten");
 }
+
+/// The memory of a process that is no file, in kB.
+#[cfg(target_os = "linux")]
+fn memory_kb(child: &Child) -> i64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).expect("Linux");
+    let line = status.lines().find(|line| line.starts_with("RssAnon:")).expect("Linux");
+    line.split_whitespace().nth(1).and_then(|kb| kb.parse().ok()).expect("a number")
+}
+
+/// An idle session has less than 200 kB, and gives it back at its end.
+#[test]
+#[cfg(target_os = "linux")]
+fn idle_sessions_give_their_memory_back() {
+    const SESSIONS: i64 = 100;
+    let folder = tempfile::tempdir().expect("a folder");
+    let served = Served::start(&folder.path().join("shop"), &["--autopilot", "off"]);
+    let mut first = served.client();
+    first
+        .batch_execute(
+            "create table t (id int primary key, n int); insert into t select g, 0 from generate_series(0, 99) g",
+        )
+        .expect("a table");
+    let update = "update t set n = n + 1 where id = $1";
+    first.execute(update, &[&0]).expect("a row");
+    let until = |limit: i64| {
+        let late = now() + LIMIT;
+        while memory_kb(&served.child) > limit {
+            assert!(now() < late, "{} kB, more than {limit}", memory_kb(&served.child));
+            std::thread::sleep(LOOK);
+        }
+    };
+    // The first session rests as the others do.
+    std::thread::sleep(Duration::from_secs(2));
+    let before = memory_kb(&served.child);
+    let mut sessions: Vec<_> = (0..SESSIONS).map(|_| served.client()).collect();
+    for (session, id) in sessions.iter_mut().zip(0_i32..) {
+        assert_eq!(session.execute(update, &[&id]).expect("a row"), 1);
+    }
+    until(before + 200 * SESSIONS);
+    for (session, id) in sessions.iter_mut().zip(0_i32..) {
+        assert_eq!(session.execute(update, &[&id]).expect("a row"), 1);
+    }
+    drop(sessions);
+    until(before + 80 * SESSIONS);
+}

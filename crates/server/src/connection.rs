@@ -30,6 +30,8 @@ const FIRST_BYTES: usize = 4 << 10;
 /// The memory of an idle session: its thread's stack, its share of the allocator, and these
 /// buffers.
 const SESSION_BYTES: usize = 192 << 10;
+/// The silence after which a session's thread gives its unused memory back.
+const REST: Duration = Duration::from_secs(1);
 /// The time for a refused client to read the last message before the connection closes.
 const LINGER: Duration = Duration::from_secs(1);
 
@@ -223,6 +225,34 @@ impl Connection {
         }
         let (tag, _, why) = self.refused.take().expect("a message is thrown away");
         Ok(Incoming::Refused(tag, why))
+    }
+
+    /// Waits for input for at most `silence`, which is then the read timeout. After [`REST`] it
+    /// frees the buffers and calls `give_back`.
+    pub(crate) fn wait(
+        &mut self,
+        silence: Option<Duration>,
+        out: &mut Out,
+        give_back: fn(),
+    ) -> io::Result<()> {
+        let rest = silence.is_none_or(|most| most > REST) && self.used_to == self.read_to;
+        if !rest || self.refused.is_some() {
+            return self.wait_at_most(silence);
+        }
+        self.wait_at_most(Some(REST))?;
+        let silence = match self.fill(1) {
+            // Its end is read once more.
+            Ok(_) if self.has_message() => return Ok(()),
+            Ok(_) => silence,
+            Err(error) if is_silence(&error) => {
+                (self.input, self.reads) = (Vec::new(), FIRST_BYTES);
+                out.bytes.shrink_to(0);
+                give_back();
+                silence.map(|most| most - REST)
+            }
+            Err(error) => return Err(error),
+        };
+        self.wait_at_most(silence)
     }
 
     pub(crate) fn wait_at_most(&mut self, silence: Option<Duration>) -> io::Result<()> {

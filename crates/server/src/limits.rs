@@ -21,7 +21,7 @@ use crate::socket::Socket;
 use isomer_cluster::{CancelReason, CancelToken, Gateway};
 use isomer_sql::budget::{Account, Budget};
 use isomer_sql::{SqlError, code};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -184,6 +184,11 @@ pub(crate) fn is_last(error: &SqlError) -> bool {
     matches!(error.code, "25P04" | "57P01" | "08006")
 }
 
+/// The number of [`Limit::GiveBack`]; others begin behind it.
+const GIVE_BACK: u64 = 0;
+/// The time from the end of a session to the return of its memory.
+const ENDED: Duration = Duration::from_secs(2);
+
 /// Cancels waits of clients whose time is over.
 #[derive(Default)]
 pub(crate) struct Watch {
@@ -207,6 +212,8 @@ enum Limit {
     End(Arc<CancelToken>, CancelReason),
     /// Cancels the waits if the client has disconnected; otherwise checks again after this time.
     Look(Arc<CancelToken>, Arc<Socket>, Duration),
+    /// Returns the memory of ended sessions to the system.
+    GiveBack(fn()),
 }
 
 impl Due {
@@ -238,6 +245,7 @@ impl Watch {
                     Limit::Look(cancel, socket, pause) => {
                         due.add(number, now() + pause, Limit::Look(cancel, socket, pause));
                     }
+                    Limit::GiveBack(give_back) => MutexGuard::unlocked(&mut due, give_back),
                 },
             }
         }
@@ -247,6 +255,16 @@ impl Watch {
     pub(crate) fn stop(&self) {
         self.due.lock().stopped = true;
         self.sooner.notify_one();
+    }
+
+    /// Returns the memory of ended sessions to the system after [`ENDED`], once for all that end
+    /// until then.
+    pub(crate) fn give_back(&self, give_back: fn()) {
+        let mut due = self.due.lock();
+        if !due.limits.contains_key(&GIVE_BACK) {
+            due.add(GIVE_BACK, now() + ENDED, Limit::GiveBack(give_back));
+            self.sooner.notify_one();
+        }
     }
 
     /// Cancels a client's waits at a given time, unless the result is dropped before.

@@ -49,6 +49,10 @@ pub struct ServerOptions {
     pub clock: fn() -> i64,
     /// Fills bytes with cryptographically random values.
     pub random: fn(&mut [u8]),
+    /// Returns unused memory of the calling thread, and of threads that have ended, to the system
+    /// (does nothing). A session's thread calls it once its client has been silent for a second,
+    /// another thread two seconds after the end of a session.
+    pub give_back: fn(),
 }
 
 impl ServerOptions {
@@ -70,6 +74,7 @@ impl ServerOptions {
             settings: Vec::new(),
             clock,
             random,
+            give_back: || (),
         }
     }
 }

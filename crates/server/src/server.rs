@@ -253,7 +253,7 @@ fn accept(shared: &Arc<Shared>, listener: &Listener) {
         let stranger = shared.strangers.enter(&socket);
         let (serving, served) = (shared.clone(), socket.clone());
         let spawned = thread("isomer-client", move || {
-            let _counted = Counted(&serving.connected);
+            let _counted = Counted(&serving);
             // The client learns of connection errors by itself.
             let _ = serve(&serving, served, stranger);
         });
@@ -266,11 +266,12 @@ fn accept(shared: &Arc<Shared>, listener: &Listener) {
     }
 }
 
-struct Counted<'c>(&'c AtomicUsize);
+struct Counted<'c>(&'c Shared);
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
+        self.0.watch.give_back(self.0.options.give_back);
+        self.0.connected.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -350,7 +351,7 @@ impl Connection {
             if !self.has_message() {
                 session.rests();
                 self.send(&mut out)?;
-                self.wait_at_most(session.silence())?;
+                self.wait(session.silence(), &mut out, shared.options.give_back)?;
             }
             let (tag, body) = match self.message(shared.options.message_bytes_max) {
                 Ok(Incoming::Message(tag, body)) => (tag, body),

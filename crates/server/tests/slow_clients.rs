@@ -8,6 +8,7 @@ use isomer_server::ServerOptions;
 use postgres::error::SqlState;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -117,4 +118,46 @@ fn a_statement_ends_when_its_client_has_gone_if_that_is_looked_at() {
     drop(stream);
     assert_eq!(other.execute("delete from t where id = 1", &[]).expect("the row is free"), 1);
     fixture.wait_for_clients(1);
+}
+
+/// A client that is silent for longer than a session rests is served as before: after its silence,
+/// when its message comes in pieces, and when its session has a time limit.
+#[test]
+fn a_session_whose_client_is_silent_gives_memory_back_and_goes_on() {
+    static GIVEN_BACK: AtomicUsize = AtomicUsize::new(0);
+    let give_back = || {
+        GIVEN_BACK.fetch_add(1, Ordering::SeqCst);
+    };
+    let until_given_back = |times: usize| {
+        while GIVEN_BACK.load(Ordering::SeqCst) < times {
+            std::thread::yield_now();
+        }
+    };
+    let fixture = Fixture::serve(Options::in_memory(1), ServerOptions { give_back, ..options() });
+    let mut stream = TcpStream::connect(fixture.server.address()).expect("the server listens");
+    stream.write_all(b"\0\0\0\x15\0\x03\0\0user\0isomer\0\0").expect("it is read");
+    let until = |stream: &mut TcpStream, end: &[u8]| {
+        let (mut said, mut byte) = (Vec::new(), [0]);
+        while !said.ends_with(end) {
+            stream.read_exact(&mut byte).expect("the server answers");
+            said.extend(byte);
+        }
+    };
+    until(&mut stream, b"Z\0\0\0\x05I");
+    for turn in 1..=2 {
+        until_given_back(turn);
+        send(&mut stream, b'Q', b"begin\0");
+        until(&mut stream, b"Z\0\0\0\x05T");
+        // The rest of the message comes after the session has rested, if it does not wait for it.
+        stream.write_all(b"Q\0\0").expect("it is read");
+        let mut other = fixture.client();
+        other.batch_execute("select pg_sleep(1.5)").expect("time passes");
+        stream.write_all(b"\0\x0drollback\0").expect("it is read");
+        until(&mut stream, b"Z\0\0\0\x05I");
+    }
+    send(&mut stream, b'Q', b"set idle_session_timeout = 1500\0");
+    until(&mut stream, b"Z\0\0\0\x05I");
+    let mut last = String::new();
+    stream.read_to_string(&mut last).expect("the session ends");
+    assert!(last.contains("57P05"), "{last}");
 }

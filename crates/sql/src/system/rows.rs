@@ -247,7 +247,7 @@ pub(crate) fn written_as(default: &str, column: SqlType) -> String {
     };
     match crate::text::parse(inside, column) {
         Ok(value) => written_constant(&value, column, default),
-        Err(_) => format!("{default}::{}", crate::bind::bare(column)),
+        Err(_) => format!("{default}::{}", written_type(column)),
     }
 }
 
@@ -256,18 +256,30 @@ fn written_constant(value: &Datum, ty: SqlType, literal: &str) -> String {
     match (ty, value) {
         (SqlType::Int4, Datum::Int(value @ 0..)) => value.to_string(),
         (SqlType::Bool, Datum::Bool(truth)) => truth.to_string(),
-        (ty, _) => format!("{literal}::{}", crate::bind::bare(ty)),
+        (ty, _) => format!("{literal}::{}", written_type(ty)),
+    }
+}
+
+/// The name of a type without its modifier: any search path finds it.
+fn written_type(ty: SqlType) -> String {
+    match crate::bind::bare(ty) {
+        SqlType::Enum(labels) => labels.name().written(),
+        SqlType::EnumArray(labels) => format!("{}[]", labels.name().written()),
+        ty => ty.to_string(),
     }
 }
 
 /// `'7'::INT`: the literal, its value, and its type if that has no modifier.
 fn typed_literal(default: &str) -> Option<(&str, Datum, SqlType)> {
     let (literal, ty) = default.rsplit_once("'::")?;
-    let inside = literal.strip_prefix('\'').filter(|inside| !inside.contains('\''))?;
+    let quoted = literal.strip_prefix('\'')?;
+    if quoted.replace("''", "").contains('\'') {
+        return None;
+    }
     let named = crate::parse::parse_expression(&format!("NULL::{ty}")).ok()?;
     let sqlparser::ast::Expr::Cast { data_type, .. } = named else { return None };
     let ty = SqlType::parse(&data_type).ok().filter(|ty| crate::bind::bare(*ty) == *ty)?;
-    Some((&default[..=literal.len()], crate::text::parse(inside, ty).ok()?, ty))
+    Some((&default[..=literal.len()], crate::text::parse(&quoted.replace("''", "'"), ty).ok()?, ty))
 }
 
 /// A sequence as a relation.

@@ -1,0 +1,20 @@
+-- A default is written so that it means the same under any search path, as a dump needs it.
+create schema h;
+set search_path = h;
+create type e as enum ('a', 'b');
+create sequence sq;
+create table t (id int primary key default nextval('sq'), e e default 'a', es e[] default '{a}', f e default 'a'::h.e, last int default currval('sq'), why text default 'it''s'::TEXT);
+create domain d as e default 'b';
+select adnum, pg_get_expr(adbin, adrelid) from pg_attrdef where adrelid = 't'::regclass order by 1;
+select typdefault from pg_type where typname = 'd';
+set search_path = '';
+select adnum, pg_get_expr(adbin, adrelid) from pg_catalog.pg_attrdef where adrelid = 'h.t'::regclass order by 1;
+select column_default from information_schema.columns where table_schema = 'h' and table_name = 't' order by ordinal_position;
+alter type h.e rename to e2;
+alter sequence h.sq rename to sq2;
+select adnum, pg_get_expr(adbin, adrelid) from pg_catalog.pg_attrdef where adrelid = 'h.t'::regclass order by 1;
+set search_path = h;
+insert into t (id) values (default);
+select * from t;
+drop sequence sq2;
+drop schema h cascade;
