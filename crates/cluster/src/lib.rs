@@ -51,7 +51,6 @@ mod fusion;
 pub mod gateways;
 mod ids;
 mod node;
-mod notice;
 pub mod open;
 pub mod ordered;
 mod reach;
@@ -80,7 +79,6 @@ pub use isomer_site::{
 };
 pub use isomer_strategy::Place;
 pub use node::{Endpoint, Node};
-pub use notice::log_line;
 pub use open::{
     Asked, CancelReason, CancelToken, Isolation, LockMode, LockShown, Locked, OpenError, Owner,
     RowLocks, Savepoint,

@@ -30,7 +30,7 @@ use crate::startup::Startup;
 use crate::strangers::{Stranger, Strangers};
 use crate::stream::Stream;
 use crate::wire::{Out, Reader, violation};
-use isomer_cluster::{CancelReason, CancelToken, log_line};
+use isomer_cluster::{CancelReason, CancelToken};
 use isomer_sql::budget::Account;
 use isomer_sql::{SqlError, code};
 use parking_lot::Mutex;
@@ -330,9 +330,8 @@ fn log_in(shared: &Shared, connection: &mut Connection) -> io::Result<Option<Log
         Ok(client) => Ok(Some(client)),
         Err(error) => {
             let from = from(connection.stream.socket());
-            log_line(format_args!(
-                "log-in of user \"{user}\" to database \"{database}\" from {from} was refused: {error}"
-            ));
+            let error_text = error.to_string();
+            tracing::warn!(user, database, from, error = error_text, "log-in was refused");
             connection.refuse(&error)
         }
     }
@@ -476,11 +475,8 @@ impl Shared {
         if self.settings.logs_connections() {
             let (user, database) = (&settings.user, &settings.database);
             let application = settings.get("application_name").unwrap_or_default();
-            log_line(format_args!(
-                "connection authorized: process {process}, user \"{user}\", database \"{database}\", \
-                 application \"{application}\", from {}",
-                from(socket)
-            ));
+            let (user, database, from) = (&**user, &**database, from(socket));
+            tracing::info!(process, user, database, application, from, "connection authorized");
         }
         Ok(LoggedIn { _entered: entered, settings, cancel, activity, greeting })
     }

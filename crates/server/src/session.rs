@@ -45,6 +45,7 @@ use isomer_sql::rights::Identity;
 use isomer_sql::statement::{Compiled, Level, Modes, compile};
 use isomer_sql::transaction::{CursorShown, Given};
 use isomer_sql::{SqlError, SqlType, code};
+use isomer_strategy::Place;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -133,6 +134,8 @@ pub(crate) struct Session {
     /// The shape of the statement that runs, and those of the transaction.
     shape: Option<Arc<Shape>>,
     shapes: Vec<Arc<Shape>>,
+    /// The sites of the message's commit with writes.
+    route: Option<Place>,
     /// The losses of the conductor that the session knows of.
     moves: u64,
     /// The identity, for one version of the catalog and of the roles.
@@ -252,6 +255,7 @@ impl Session {
             last_commit: None,
             shape: None,
             shapes: Vec::new(),
+            route: None,
             moves,
             identity: RefCell::default(),
         };
@@ -344,7 +348,8 @@ impl Session {
         let done = self.handle(tag, body, out, flush);
         self.memory.statement.end();
         if let Some(begun_us) = self.statement_begun_us.take() {
-            self.activity.end(begun_us, self.settings.slow_ms);
+            let shape = self.shape.as_ref().map_or("", |shape| shape.text());
+            self.activity.end(begun_us, self.settings.slow_ms, (shape, self.route));
         }
         done
     }
@@ -453,6 +458,7 @@ impl Session {
     /// Reports the statement as the session's activity.
     fn shows(&mut self, text: &str) {
         self.statement_begun_us = Some(self.activity.begin(text));
+        self.route = None;
         self.shape = Some(self.engine.shapes.of(text));
     }
 

@@ -146,7 +146,7 @@ impl Shapes {
 }
 
 /// A text with `?` for literals, and single blanks.
-fn shape_of(text: &str) -> String {
+pub(crate) fn shape_of(text: &str) -> String {
     let mut shape = String::new();
     let mut rest = text.trim().trim_end_matches(';');
     while let Some(c) = rest.chars().next() {
