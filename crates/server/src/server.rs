@@ -29,6 +29,7 @@ use crate::socket::{Channel, Socket};
 use crate::startup::Startup;
 use crate::strangers::{Stranger, Strangers};
 use crate::stream::Stream;
+use crate::sums;
 use crate::wire::{Out, Reader, violation};
 use isomer_cluster::{CancelReason, CancelToken};
 use isomer_sql::budget::Account;
@@ -87,6 +88,7 @@ impl Server {
         check_address(&engine, &options)?;
         // A later server of this engine finds it set.
         let _ = engine.herald.answers.set(conducted::answer);
+        let _ = engine.herald.replies.set(sums::reply);
         let mut decoy = [0; 16];
         (options.random)(&mut decoy);
         let settings = Settings::new(options.settings.clone().into());

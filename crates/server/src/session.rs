@@ -134,6 +134,8 @@ pub(crate) struct Session {
     /// The shape of the statement that runs, and those of the transaction.
     shape: Option<Arc<Shape>>,
     shapes: Vec<Arc<Shape>>,
+    /// The rows that the statement has returned or changed.
+    rows: u64,
     /// The sites of the message's commit with writes.
     route: Option<Place>,
     /// The losses of the conductor that the session knows of.
@@ -255,6 +257,7 @@ impl Session {
             last_commit: None,
             shape: None,
             shapes: Vec::new(),
+            rows: 0,
             route: None,
             moves,
             identity: RefCell::default(),
