@@ -194,6 +194,14 @@ struct Rest {
     _kept: Holding,
 }
 
+/// The statement has ended: it is logged if it was slow.
+fn log_if_slow(session: &mut Session) {
+    if let Some(begun_us) = session.statement_begun_us.take() {
+        let shape = session.shape.as_ref().map_or("", |shape| shape.text());
+        session.activity.end(begun_us, session.settings.slow_ms, (shape, session.route));
+    }
+}
+
 /// Counts an error that the client is told, for the statement that runs.
 fn count_failure(session: &Session, error: &SqlError) {
     session.engine.statements.failed(error);
@@ -350,9 +358,9 @@ impl Session {
         self.memory.statement.begin();
         let done = self.handle(tag, body, out, flush);
         self.memory.statement.end();
-        if let Some(begun_us) = self.statement_begun_us.take() {
-            let shape = self.shape.as_ref().map_or("", |shape| shape.text());
-            self.activity.end(begun_us, self.settings.slow_ms, (shape, self.route));
+        // A statement outside of a block ends with its commit, at Sync.
+        if self.in_block || self.txn.is_none() {
+            log_if_slow(self);
         }
         done
     }
@@ -460,6 +468,7 @@ impl Session {
 
     /// Reports the statement as the session's activity.
     fn shows(&mut self, text: &str) {
+        log_if_slow(self);
         self.statement_begun_us = Some(self.activity.begin(text));
         self.route = None;
         self.shape = Some(self.engine.shapes.of(text));
