@@ -12,12 +12,12 @@
 //! Left out: spans, which no crate uses; files and rotation, which the supervisor of the process
 //! has.
 
+use crate::clock;
 use clap::{Args, ValueEnum};
 use isomer_design::{ColumnType, Value};
 use serde_json::Map;
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
-use std::time::SystemTime;
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
@@ -109,11 +109,8 @@ impl Subscriber for Log {
     fn exit(&self, _: &Id) {}
 }
 
-#[allow(clippy::disallowed_methods, reason = "the edge: each line has the time")]
 fn now() -> String {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let now = Value::Timestamp(i64::try_from(since.as_micros()).unwrap_or(i64::MAX));
-    ColumnType::Timestamp.format(&now)
+    ColumnType::Timestamp.format(&Value::Timestamp(clock::now_us()))
 }
 
 /// The message and the fields of an event.
