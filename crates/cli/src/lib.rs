@@ -41,6 +41,7 @@ pub mod isolation;
 pub mod kafka;
 #[doc(hidden)]
 pub mod loads;
+mod logging;
 mod memory;
 mod node;
 #[doc(hidden)]
@@ -72,6 +73,7 @@ pub mod work;
 
 use clap::{Parser, Subcommand};
 use failure::Failure;
+use logging::LogStyle;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -113,6 +115,12 @@ enum Command {
     CrashChild(crash_child::CrashChildArgs),
 }
 
+/// Logs to standard error from now on, for programs that have commands of their own.
+#[doc(hidden)]
+pub fn begin_log() {
+    logging::begin(LogStyle::default());
+}
+
 /// Runs the command that the arguments of the process name.
 pub fn main() -> ExitCode {
     match run(Cli::parse().command) {
@@ -141,6 +149,11 @@ pub fn program() -> Result<PathBuf, Failure> {
 }
 
 fn run(command: Command) -> Result<(), Failure> {
+    logging::begin(match &command {
+        Command::Serve(args) => args.log_style,
+        Command::Node(args) => args.log_style,
+        _ => LogStyle::default(),
+    });
     match command {
         Command::Demo(args) => demo::run(&args),
         Command::Serve(args) => serve::run(&args),

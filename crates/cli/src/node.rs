@@ -3,6 +3,7 @@
 use crate::cluster::{PeerArgs, read_sites};
 use crate::failure::Failure;
 use crate::kafka::LogArgs;
+use crate::logging::LogStyle;
 use crate::serve::{CheckpointArgs, SiteMemory};
 use crate::standby::{Hosting, host};
 use crate::stop::Stop;
@@ -61,6 +62,8 @@ pub(crate) struct NodeArgs {
     accept_loss: bool,
     #[command(flatten)]
     checkpoints: CheckpointArgs,
+    #[command(flatten)]
+    pub(crate) log_style: LogStyle,
 }
 
 /// Hosts sites until a stop is requested.

@@ -6,12 +6,13 @@ use crate::cluster::{Belongs, PeerArgs, Place, Watch, wait_for_all};
 use crate::failure::Failure;
 use crate::isolation::IsolationLevel;
 use crate::kafka::LogArgs;
+use crate::logging::LogStyle;
 use crate::memory;
 use crate::out;
 use crate::standby::{Hosted, Hosting, Next, host};
 use crate::stop::Stop;
 use clap::Args;
-use isomer_cluster::{Checkpointing, Durability, Options, Recovering, log_line};
+use isomer_cluster::{Checkpointing, Durability, Options, Recovering};
 #[cfg(feature = "console")]
 use isomer_console::{Console, ConsoleOptions};
 use isomer_design::{Backups, SiteId};
@@ -141,6 +142,8 @@ pub(crate) struct ServeArgs {
     checkpoints: CheckpointArgs,
     #[command(flatten)]
     cluster: PeerArgs,
+    #[command(flatten)]
+    pub(crate) log_style: LogStyle,
 }
 
 /// When checkpoints are made, and how fast.
@@ -202,7 +205,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
                     return end(Some(net), had_conductor, &stop);
                 }
             }
-            log_line("this process takes the place of the one that had the conductor");
+            tracing::warn!("this process takes the place of the one that had the conductor");
             let (node, net) = (hosted.node.clone(), hosted.net.clone());
             drop(hosted);
             let decider = decider(args)?;
@@ -274,7 +277,7 @@ fn serve_beside(
         let engine = match Engine::open(source, decider(args)?, None) {
             Ok(engine) => engine,
             Err(error) => {
-                log_line(format_args!("no seat at the conductor: {}", error.message));
+                tracing::warn!("no seat at the conductor: {}", error.message);
                 continue;
             }
         };
@@ -299,7 +302,7 @@ fn serve(
         engine.database().set_site_memory(max);
     }
     for note in engine.database().notes() {
-        log_line(note);
+        tracing::info!("{note}");
     }
     if !engine.database().is_gateway_only() {
         begin_to_conduct(args, engine, net.as_ref(), survive)?;
@@ -356,7 +359,7 @@ fn serve(
         ));
     }
     if !engine.database().is_gateway_only() {
-        log_line(autopilot(engine.autopilot()));
+        tracing::info!("{}", autopilot(engine.autopilot()));
     }
     let mut failed_over = BTreeSet::new();
     let mut kept = clock::now_us();
@@ -367,9 +370,9 @@ fn serve(
     while !stop.is_asked() && lost.is_none() {
         clock::sleep(LOOK);
         if engine.database().is_gateway_only() && is_due() {
-            log_line("this process takes the place of the one that had the conductor");
+            tracing::warn!("this process takes the place of the one that had the conductor");
             take_over(engine).map_err(|error| Failure::of_engine(&error))?;
-            log_line("this process has the conductor");
+            tracing::info!("this process has the conductor");
             begin_to_conduct(args, engine, cluster.as_ref(), survive)?;
         }
         engine.note_failovers(&mut failed_over);
@@ -384,13 +387,11 @@ fn serve(
         }
     }
     stop.begin_to_stop();
-    log_line(format_args!("stopping: {} clients", server.connected()));
+    tracing::info!(clients = server.connected(), "stopping");
     if let Some(longest) = stop.restarts() {
         let left = server.drain(longest);
         if left > 0 {
-            log_line(format_args!(
-                "{left} clients are in transactions still, which are rolled back"
-            ));
+            tracing::warn!("{left} clients are in transactions still, which are rolled back");
         }
     }
     server.stop();
@@ -399,7 +400,7 @@ fn serve(
         return Err(Failure::failed(why));
     }
     engine.database().checkpoint().map_err(Failure::failed)?;
-    log_line("stopped");
+    tracing::info!("stopped");
     Ok(())
 }
 
@@ -417,12 +418,12 @@ fn begin_to_conduct(
         });
     }
     if let Err(error) = engine.keep_histories(&args.data) {
-        log_line(format_args!("histories are not kept: {}: {error}", args.data.display()));
+        tracing::error!("histories are not kept: {}: {error}", args.data.display());
     }
     if net.is_some() && survive {
         let least = Backups { count: 1, on_disk: true };
         if let Err(error) = engine.keep_definitions(least) {
-            log_line(format_args!("definitions have no backup: {error}"));
+            tracing::warn!("definitions have no backup: {error}");
         }
     }
     Ok(())
@@ -565,7 +566,8 @@ fn console(
     };
     let console = Console::start(options);
     let console = console.map_err(|error| Failure::failed(format!("--http {listen}: {error}")))?;
-    log_line(format!("console: {}", console.link()));
+    // The link logs a browser in, so it is not for the log.
+    out::tell(format!("console: {}", console.link()));
     Ok(Some(console))
 }
 

@@ -23,7 +23,7 @@ use crate::failure::Failure;
 use crate::out;
 use crate::serve::{LOOK, can_restart, progress};
 use crate::stop::Stop;
-use isomer_cluster::{Checkpointing, Durability, Node, Options, log_line};
+use isomer_cluster::{Checkpointing, Durability, Node, Options};
 use isomer_net::{Net, Role};
 use isomer_server::{Passage, PassageOptions};
 use std::collections::{BTreeMap, BTreeSet};
@@ -104,7 +104,7 @@ pub(crate) fn host(
     let options = store.into_iter().fold(options, Options::checkpoints_in);
     let options = hosting.site_memory.into_iter().fold(options, Options::site_memory);
     let node = stop.while_opening(|| Node::open(options)).map_err(Failure::failed)?;
-    node.notes().iter().for_each(log_line);
+    node.notes().iter().for_each(|note| tracing::info!("{note}"));
     let shown: Vec<String> = sites.iter().map(ToString::to_string).collect();
     let (shown, address, data) = (shown.join(" "), net.address(), hosting.data.display());
     out::tell(format_args!("isomer node {name} at {address}: sites {shown} in {data}"));
@@ -182,9 +182,9 @@ impl Hosted {
             }
         }
         stop.begin_to_stop();
-        log_line("stopping");
+        tracing::info!("stopping");
         self.node.checkpoint().map_err(Failure::failed)?;
-        log_line("stopped");
+        tracing::info!("stopped");
         Ok(Next::Stopped)
     }
 

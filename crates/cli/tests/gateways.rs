@@ -73,6 +73,7 @@ fn every_process_runs_sql_and_may_be_killed() {
     new_tables_have_a_backup(&mut clients(&ports));
     locks_are_common(&mut clients(&ports));
     sessions_are_common(&mut clients(&ports));
+    counts_are_sums(&mut clients(&ports));
     statements_are_canceled_from_everywhere(&ports);
     a_process_that_stands_still_is_named(&ports, &pid_of("node2", &config));
     first
@@ -367,6 +368,39 @@ fn sessions_are_common(all: &mut [Client]) {
     wait_for("its session has ended", || b.is_closed() || b.simple_query("select 1").is_err());
     c.batch_execute("update l set v = 9 where id = 1").expect("the lock has ended with it");
     assert_eq!(one(c, &format!("select pg_terminate_backend({of_b})")), "f", "it is gone");
+}
+
+/// Each process answers for what all of them have counted.
+fn counts_are_sums(all: &mut [Client]) {
+    all[0].batch_execute("create table counted (id int primary key)").expect("a table");
+    for (id, client) in all.iter_mut().enumerate() {
+        client.batch_execute(&format!("insert into counted values ({id})")).expect("a row");
+    }
+    let count = all.len().to_string();
+    for client in all {
+        for query in [
+            "select calls from isomer.all_statements where query = 'insert into counted values (?)'",
+            "select calls from pg_stat_statements where query = 'insert into counted values (?)'",
+            "select n_tup_ins from pg_stat_user_tables where relname = 'counted'",
+            "select count(*) from isomer.all_metrics where name = 'isomer_lock_waiters'",
+            "select count(distinct coalesce(process, '')) from isomer.all_metrics",
+        ] {
+            assert_eq!(one(client, query), count, "{query}");
+        }
+        let calls =
+            "select calls from isomer.statements where query = 'insert into counted values (?)'";
+        assert_eq!(one(client, calls), "1");
+        let masters =
+            "select sum(rows) from isomer.copies where relation = 'counted' and is_master";
+        assert_eq!(one(client, masters), count);
+        let lags = "select count(*) > 0 and bool_and(lag_ms >= 0 and rows = 3) from isomer.copies
+             where relation = 'counted' and not is_master";
+        wait_for("its backups have the rows", || one(client, lags) == "t");
+        assert_eq!(
+            one(client, "select xact_commit > 3 and tup_inserted > 2 from pg_stat_database"),
+            "t"
+        );
+    }
 }
 
 /// A load balancer that sends a client to the first of two processes, and its request to cancel a

@@ -96,16 +96,81 @@ fn connections_are_logged_on_request_and_refused_passwords_always() {
         served.stop();
         let said = std::fs::read_to_string(&log).expect("the log");
         let of = |what: &str| said.lines().find(|line| line.contains(what)).map(str::to_owned);
-        let connected = of(&format!(
-            " connection authorized: process {process}, user \"ada\", database \"isomer\", application \"till\", from 127.0.0.1"
-        ));
+        let is_ada = |line: &&str| {
+            line.contains(" INFO connection authorized ") && line.contains(" user=\"ada\"")
+        };
+        let connected = said.lines().find(is_ada).map(str::to_owned);
         assert_eq!(connected.is_some(), is_on, "{said}");
-        let refused = of("password authentication failed for user \"ada\"").expect("it is logged");
+        let process = format!(" process={process} ");
+        for part in ["application=\"till\"", "from=\"127.0.0.1:", &process] {
+            assert!(connected.iter().all(|line| line.contains(part)), "{part}: {connected:?}");
+        }
+        let refused = of(" WARN log-in was refused ").expect("it is logged");
+        assert!(refused.contains("password authentication failed for user"), "{refused}");
         for line in connected.iter().chain([&refused]) {
             let time = line.split(' ').next().expect("a word");
             assert!(time.starts_with("20") && time.ends_with('Z'), "{line}");
         }
     }
+}
+
+/// Slow statements are logged by shape, with the sites of their commits. No line has a password or
+/// a value.
+#[test]
+fn the_log_is_json_on_request_and_has_no_secrets() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (data, log) = (folder.path().join("shop"), folder.path().join("log"));
+    let mut serve = Command::new(env!("CARGO_BIN_EXE_isomer"));
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--no-sync", "--sites", "2", "--data"]);
+    serve.arg(&data).args(["--log-format", "json", "--set", "log_min_duration_statement=0"]);
+    serve.args(["--set", "log_connections=on", "--http", "127.0.0.1:0"]);
+    serve.stderr(std::fs::File::create(&log).expect("a file"));
+    let served = Served::of(serve, &data);
+    let mut client = served.client();
+    client.batch_execute("create user ada password 'hidden1'").expect("a user");
+    client.batch_execute("create table t (id int primary key, v text)").expect("a table");
+    client.execute("insert into t values (1, 'hidden2')", &[]).expect("a row");
+    client.execute("insert into t values (2, $1)", &[&"hidden3"]).expect("a row");
+    client.batch_execute("begin; select 1; end").expect("a block");
+    let mut config = Config::new();
+    config.host("127.0.0.1").port(served.port).user("ada").dbname("isomer").password("hidden4");
+    assert!(config.connect(NoTls).is_err(), "it is a wrong password");
+    drop(client);
+    served.stop();
+    let said = std::fs::read_to_string(&log).expect("the log");
+    assert!(!said.contains("hidden") && !said.contains("token="), "{said}");
+    let line = |line: &str| serde_json::from_str::<serde_json::Value>(line).expect("JSON");
+    let lines: Vec<serde_json::Value> = said.lines().map(line).collect();
+    for line in &lines {
+        let time = line["time"].as_str().expect("a time");
+        assert!(time.starts_with("20") && time.ends_with('Z'), "{line}");
+        assert!(line["message"].is_string() && line["fields"].is_object(), "{line}");
+    }
+    let of = |message: &str, field: &str, value: &str| {
+        let is = |line: &&serde_json::Value| {
+            line["message"] == message && line["fields"][field].as_str() == Some(value)
+        };
+        let found = lines.iter().find(is);
+        found.unwrap_or_else(|| panic!("no line \"{message}\" with {field} = {value}: {said}"))
+    };
+    let refused = of("log-in was refused", "user", "ada");
+    assert_eq!(
+        (&refused["level"], &refused["fields"]["database"]),
+        (&"WARN".into(), &"isomer".into())
+    );
+    let slow = of("slow statement", "statement", "insert into t values (?, ?)");
+    let has_route = |line: &&serde_json::Value| {
+        line["fields"]["statement"] == slow["fields"]["statement"]
+            && line["fields"]["route"].is_string()
+    };
+    let slow = lines.iter().find(has_route).unwrap_or_else(|| panic!("no route: {said}"));
+    assert_eq!((&slow["level"], &slow["fields"]["user"]), (&"INFO".into(), &"isomer".into()));
+    assert!(slow["fields"]["duration_ms"].as_f64().expect("a duration") >= 0.0, "{slow}");
+    let route = slow["fields"]["route"].as_str().expect("it has committed");
+    assert!(route.starts_with("at s"), "{slow}");
+    let reads = of("slow statement", "statement", "begin; select ?; end");
+    assert!(reads["fields"]["route"].is_null(), "{reads}");
+    of("connection authorized", "user", "isomer");
 }
 
 #[test]

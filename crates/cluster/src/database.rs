@@ -34,7 +34,9 @@ use isomer_design::{
     Schema, SiteId, TableDesign, TableId, Time,
 };
 use isomer_log::LogError;
-use isomer_site::{Abort, Body, CheckedWrites, Failure, Read, ReadSpan, Request, TimeSource, Txn};
+use isomer_site::{
+    Abort, Body, CheckedWrites, CopyReport, Failure, Read, ReadSpan, Request, TimeSource, Txn,
+};
 use isomer_strategy::SiteLoad;
 use ordered::OrderThreads;
 use parking_lot::Mutex;
@@ -652,6 +654,11 @@ impl Drop for Database {
         // If this fails, the strategy starts anew. No client is left to receive the error.
         let _ = self.remember();
     }
+}
+
+/// The copies at the sites of this process, each with its site. Reads all rows, to count them.
+pub fn inventory(database: &Database) -> Vec<(SiteId, CopyReport)> {
+    database.node.runtime.inventory()
 }
 
 /// The zone of a database's process, if it has one.

@@ -51,7 +51,6 @@ mod fusion;
 pub mod gateways;
 mod ids;
 mod node;
-mod notice;
 pub mod open;
 pub mod ordered;
 mod reach;
@@ -66,7 +65,7 @@ mod transport;
 pub use catalog::Missing;
 pub use claim::ClaimNote;
 pub use conductor::{ChangeEvent, Conductor, FailedOver, Job};
-pub use database::{Database, Explorer, FusedRows, Options, Others, is_spread, zone_of};
+pub use database::{Database, Explorer, FusedRows, Options, Others, inventory, is_spread, zone_of};
 pub use embedded::{Checkpointing, Recovering, SiteReport};
 pub use error::{Error, OpenDatabaseError};
 pub use folder::{join_cluster, leave_if_empty, look, quorum_folder, read_cluster, sites_of};
@@ -74,12 +73,12 @@ pub use fusion::is_reserved;
 pub use ids::DatabaseId;
 pub use isomer_log::{Counters, DiskFaults, Durability, Lack, LogError};
 pub use isomer_site::{
-    Abort, Body, CheckedWrite, CheckedWrites, Committed, Expect, Failure, Procedure, Procedures,
-    Published, Refusal, Reply, Request, Timing, Txn,
+    Abort, Body, CheckedWrite, CheckedWrites, Committed, CopyReport, DURATIONS_US, Durations,
+    DurationsShown, Expect, Failure, Procedure, Procedures, Published, Refusal, Reply, Request,
+    Timing, Txn,
 };
 pub use isomer_strategy::Place;
 pub use node::{Endpoint, Node};
-pub use notice::log_line;
 pub use open::{
     Asked, CancelReason, CancelToken, Isolation, LockMode, LockShown, Locked, OpenError, Owner,
     RowLocks, Savepoint,

@@ -38,7 +38,7 @@
 //! | [`metrics`] | the text for Prometheus |
 //!
 //! Left out: encryption, and therefore browsers on other machines (a tunnel connects them); a page
-//! for the shard-key advisor; pages at nodes, which have no catalog.
+//! for the shard-key advisor; restarts of processes, which SQL cannot request.
 
 mod history;
 mod metrics;

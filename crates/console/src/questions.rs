@@ -52,7 +52,7 @@ pub(crate) fn question(name: &str, part: &Part) -> Option<String> {
         }
         "statements" => {
             // Not what the console itself asks.
-            "select * from isomer.statements where query not like '%isomer.%' \
+            "select * from isomer.all_statements where query not like '%isomer.%' \
              order by total_ms desc"
                 .to_owned()
         },
@@ -99,6 +99,8 @@ pub(crate) enum Action {
     Reconfiguration { control: Control, number: u64 },
     /// A checkpoint of all sites at the same time.
     Checkpoint,
+    /// A plan moves everything away from a site.
+    Drain { site: u16 },
     /// Whether changes of the design may begin.
     DesignChanges { on: bool },
     /// A proposal is carried out.
@@ -152,6 +154,7 @@ impl Action {
                 format!("alter system {control} reconfiguration {number}")
             }
             Action::Checkpoint => "checkpoint".to_owned(),
+            Action::Drain { site } => format!("alter system drain site {site}"),
             Action::DesignChanges { on } => {
                 format!("alter system set design_changes = {}", if *on { "on" } else { "off" })
             }

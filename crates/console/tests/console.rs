@@ -279,6 +279,7 @@ fn the_dashboard_and_the_alert_rules_name_figures_that_exist() {
         "alter table t split at (5)",
         "alter system reconfigure 'split t at 7'",
         "alter system set site_memory = '64MB'",
+        "alter table t add replica on site 2",
         "checkpoint",
     ] {
         // Some are refused, which is counted as well.

@@ -2,16 +2,28 @@
 
 import { ask, button, bytes, el, meter, ms, part, percent, shell, site, table, tag, when, whole } from "/ui.js";
 
+const RESTART = el("p", { class: "lead" }, "A drained site has no partitions until a plan or the autopilot brings some. To restart processes one after the other: isomer cluster restart.");
+
+/** Moves everything away from a site, after a question. */
+function drain(r) {
+  if (!shell.may || !(Number(r.masters) + Number(r.replicas))) return "";
+  return button("Drain", { action: "drain", site: Number(r.site.slice(1)) }, { label: `Drain ${r.site}`, kind: "danger",
+    asks: [`Drain ${r.site}`, `A plan moves its ${whole(r.masters)} masters and ${whole(r.replicas)} replicas to other sites while the database is used. Jobs shows it, and can pause, cancel and reverse it.`, { action: "Drain it", danger: true }] });
+}
+
 export default async function cluster(main, live) {
   const box = el("div"), points = el("div"), lost = el("div");
   main.append(el("div", { class: "title" }, el("h1", {}, "Cluster"), el("span")), box, lost, points);
   live.refresh = async () => {
     const [sites, checkpoints, failovers] = await Promise.all([ask("sites"), ask("checkpoints"), ask("failovers", { limit: 50 })]);
     const health = (r) => tag(r.health, /^ok/.test(r.health) ? "good" : /^full/.test(r.health) ? "warn" : "bad");
+    const focused = box.contains(document.activeElement) && document.activeElement.getAttribute("aria-label");
     box.replaceChildren(part("Sites", null, table(sites, [["site", (r) => site(r.site)], ["health", health], ["processor", (r) => (r.busy === null ? "–" : meter(Number(r.busy))), "number"],
       ["memory", (r) => (r.memory_max ? meter(Number(r.memory_bytes) / Number(r.memory_max), `${bytes(r.memory_bytes)} of ${bytes(r.memory_max)}`) : bytes(r.memory_bytes)), "number"],
       ["masters", (r) => whole(r.masters), "number"], ["replicas", (r) => whole(r.replicas), "number"], ["commits at one site", (r) => whole(r.commits), "number"],
-      ["over several sites", (r) => whole(r.coordinated), "number"], ["log written", (r) => bytes(r.log_bytes), "number"]], "None.")));
+      ["over several sites", (r) => whole(r.coordinated), "number"], ["log written", (r) => bytes(r.log_bytes), "number"], ["", drain, "actions"]], "None."), RESTART));
+    // The new elements take over the focus.
+    if (focused) box.querySelector(`[aria-label="${focused}"]`)?.focus();
     lost.replaceChildren(part("Failovers", null, table(failovers, [["when", (r) => when(r.at), "when"], ["site", (r) => site(r.site)], ["event", (r) => r.event, "text"]], "No site was taken over from.")));
     const has = (r) => r.last_end !== null;
     if (points.contains(document.activeElement)) return;

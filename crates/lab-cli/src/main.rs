@@ -50,6 +50,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    isomer::begin_log();
     let ended = match Cli::parse().command {
         Command::Bench(command) => bench::run(&command),
         Command::Sim(args) => sim::run(&args),

@@ -19,6 +19,8 @@
 //! | [`evaluate`] | was it worth it, for the later workload? | Clay 8 |
 //! | [`route`] | which site runs which transaction of a batch? | Hermes 3, 4.1 |
 //! | [`reshard`] | where do the chunks of a new shard key go? | Morphus 3, 4 |
+//! | [`drain`] | where does what a site has go? | – |
+//! | [`restraints`] | which changes may begin now? | Cruise Control |
 //! | [`proposals`] | which plans wait for an operator, and what came of them? | Cruise Control |
 //! | [`learned`] | what do transactions and changes cost? | MorphoSys 5.1, 5.2 |
 //! | [`strategy`] | what to change for a transaction that arrives now? | MorphoSys 5, Clay, ADR |
@@ -35,6 +37,7 @@ pub mod baseline;
 #[cfg(feature = "bench")]
 pub mod bench;
 pub mod clay;
+pub mod drain;
 pub mod drift;
 pub mod elastic;
 pub mod evaluate;
@@ -46,6 +49,7 @@ pub mod problem;
 pub mod proposals;
 pub mod recording;
 pub mod reshard;
+pub mod restraints;
 pub mod route;
 mod rows;
 pub mod strategy;

@@ -3,11 +3,11 @@
 //! A session writes here when a statement begins and when it ends; other sessions read. The lock is
 //! almost never contended: it is held while a text of at most [`TEXT_BYTES_MAX`] bytes is copied.
 
+use crate::shapes::place;
 use crate::socket::Socket;
-use isomer_cluster::log_line;
 use isomer_sql::system::SessionShown;
+use isomer_strategy::Place;
 use parking_lot::Mutex;
-use std::fmt::Display;
 use std::sync::Arc;
 
 /// The bytes of a statement that are shown.
@@ -60,13 +60,28 @@ impl Activity {
     }
 
     /// Records the end of a statement that began at `begun_us`, and logs it if it took at least
-    /// `slow_ms`.
-    pub(crate) fn end(&self, begun_us: i64, slow_ms: Option<u64>) {
+    /// `slow_ms`: its shape, which has no values, and the sites where it committed.
+    pub(crate) fn end(
+        &self,
+        begun_us: i64,
+        slow_ms: Option<u64>,
+        (shape, route): (&str, Option<Place>),
+    ) {
         let took_us = (self.clock)() - begun_us;
-        if slow_ms.is_some_and(|slow| took_us >= 1000 * i64::try_from(slow).unwrap_or(i64::MAX)) {
-            let (text, ms) = (self.shown.lock().text.clone(), took_us as f64 / 1000.0);
-            self.tell(format_args!("duration: {ms:.3} ms  statement: {text}"));
+        if slow_ms.is_none_or(|slow| took_us < 1000 * i64::try_from(slow).unwrap_or(i64::MAX)) {
+            return;
         }
+        let shown = self.shown();
+        let route = route.map(place);
+        tracing::info!(
+            process = self.process,
+            user = shown.user,
+            database = shown.database,
+            duration_ms = took_us as f64 / 1000.0,
+            statement = shape,
+            route,
+            "slow statement"
+        );
     }
 
     /// Records the beginning of a transaction.
@@ -91,14 +106,5 @@ impl Activity {
         if shown.state != state {
             (shown.state, shown.changed_us) = (state.into(), (self.clock)());
         }
-    }
-
-    /// Writes a line about the session to the log.
-    pub(crate) fn tell(&self, what: impl Display) {
-        let (user, database) = {
-            let shown = self.shown.lock();
-            (shown.user.clone(), shown.database.clone())
-        };
-        log_line(format_args!("[{}] {user}@{database}: {what}", self.process));
     }
 }

@@ -103,6 +103,22 @@ impl Definer<'_> {
                 switch_isolation(&self.engine, &self.catalog(), &table, is_ordered)?;
                 self.alter(name, operation)
             }
+            Operation::SetOptionsParens { options }
+                if let Some(mode) = parameters::autopilot(options)? =>
+            {
+                if self.is_in_block {
+                    let message =
+                        "ALTER TABLE .. SET (autopilot) cannot run inside a transaction block";
+                    return Err(SqlError::new(code::ACTIVE_TRANSACTION, message));
+                }
+                crate::restraints::set_mode(&self.engine, &table, &mode)?;
+                let is_other = |option: &&SqlOption| match option {
+                    SqlOption::KeyValue { key, .. } => !key.value.eq_ignore_ascii_case("autopilot"),
+                    _ => true,
+                };
+                let options = options.iter().filter(is_other).cloned().collect();
+                self.alter(name, &Operation::SetOptionsParens { options })
+            }
             Operation::SetOptionsParens { options } => match parameters::backups(options)? {
                 // These belong to the design, which is not transactional.
                 Some(_) if self.is_in_block => {

@@ -17,6 +17,7 @@ use crate::engine::{Closing, Engine, Reading, close_tables, mixed};
 use crate::limits;
 use crate::numbers::{NUMBERS, Numbers};
 use crate::snapshots::{Exported, Exports};
+use crate::tally::Tally;
 use crate::temporary::Temporaries;
 use isomer_cluster::{
     CancelToken, Error, Expect, Failure, Isolation, Lack, LockMode, LogError, OpenDatabaseError,
@@ -28,7 +29,7 @@ use isomer_sql::catalog::{Catalog, Handle, Table};
 use isomer_sql::foreign::Check;
 use isomer_sql::sequence::Sequence;
 use isomer_sql::statement::Level;
-use isomer_sql::system::SessionsView;
+use isomer_sql::system::{RowChange, SessionsView};
 use isomer_sql::transaction::{Base, LockKind, LockedRow, Transaction, Visit};
 use isomer_sql::{SqlError, code};
 use std::cell::RefCell;
@@ -75,6 +76,8 @@ pub(crate) struct Backend {
     numbers: Rc<RefCell<Numbers>>,
     /// The memory of its writes and locks.
     pub(crate) written: Holding,
+    /// Its counts.
+    tally: Tally,
 }
 
 /// A savepoint.
@@ -111,6 +114,7 @@ impl Backend {
         let handed_over = numbers.borrow_mut().hand_over(txn.owner());
         txn.keep(handed_over);
         let exports = Exports::new(engine.clone());
+        let tally = Tally::new(engine.tallies.clone());
         Backend {
             txn,
             draft: None,
@@ -131,6 +135,7 @@ impl Backend {
             deferred: Deferred::default(),
             numbers,
             written,
+            tally,
         }
     }
 
@@ -186,17 +191,19 @@ impl Backend {
         // Its own definitions wait for the readers of the old catalog.
         self.exports.end();
         self.keep_what_was_read()?;
-        match self.draft.take() {
+        let ran = match self.draft.take() {
             // Store tables are dropped after the commit, so it waits for the disk.
-            Some(draft) => draft.commit(self.txn),
+            Some(draft) => draft.commit(self.txn)?,
             None => {
                 if is_asynchronous {
                     self.txn.commit_asynchronously();
                 }
                 let catalog = self.temporaries.catalog();
-                self.txn.commit().map_err(|error| explain_commit(error, &catalog))
+                self.txn.commit().map_err(|error| explain_commit(error, &catalog))?
             }
-        }
+        };
+        self.tally.committed();
+        Ok(ran)
     }
 
     /// Locks the tables and indexes whose reads the commit validates, so that they are not dropped.
@@ -381,6 +388,7 @@ impl Transaction for Backend {
         self.read(table)?;
         let before = self.txn.read_bytes();
         let exists = self.txn.get(table, key, visit).map_err(explain)?;
+        self.tally.looked_up(table, exists.into());
         self.charge_reads(before)?;
         Ok(exists)
     }
@@ -395,8 +403,21 @@ impl Transaction for Backend {
         self.check_filled(table)?;
         self.read(table)?;
         let before = self.txn.read_bytes();
-        self.txn.scan(table, range, way, visit).map_err(explain)?;
+        let mut rows = 0;
+        let mut counted = |key: &[u8], row: &[u8]| {
+            rows += 1;
+            visit(key, row)
+        };
+        self.txn.scan(table, range, way, &mut counted).map_err(explain)?;
+        match range.start.is_empty() && range.end.is_none() {
+            true => self.tally.scanned(table, rows),
+            false => self.tally.looked_up(table, rows),
+        }
         self.charge_reads(before)
+    }
+
+    fn count(&mut self, table: TableId, change: RowChange) {
+        self.tally.changed(table, change);
     }
 
     fn scan_newest(

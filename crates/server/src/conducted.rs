@@ -12,6 +12,7 @@
 
 use crate::audit;
 use crate::backend::database;
+use crate::copies;
 use crate::engine::questions::{Cell, Question, Reply, ToldLock, ask, locks};
 use crate::engine::{Engine, state};
 use crate::proposals;
@@ -69,6 +70,7 @@ pub(crate) fn answer(engine: &Engine, question: &[u8]) -> Reply {
         Ok(Question::Locks) => {
             Reply::Locks(locks(engine.gateway()).iter().map(ToldLock::of).collect())
         }
+        Ok(Question::Load) => Reply::Load(copies::load(engine)),
         Ok(Question::Blockers(of)) => Reply::Blockers(engine.gateway().blockers(of)),
         Ok(Question::Rows(_)) | Err(_) => {
             refused(database(Error::AtConductor("the question is not understood".to_owned())))

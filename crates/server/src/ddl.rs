@@ -104,6 +104,11 @@ impl<'a> Definer<'a> {
             Statement::CreateSchema { schema_name, if_not_exists, .. } => {
                 self.create_schema(schema_name, *if_not_exists)?;
             }
+            Statement::CreateExtension(create) => {
+                let message =
+                    format!("extension \"{}\" already exists, skipping", create.name.value);
+                self.notices.push(SqlError::new(code::DUPLICATE_OBJECT, message));
+            }
             Statement::AlterSchema(alter) => self.alter_schema(alter)?,
             Statement::CreateType { name, representation } => {
                 self.create_type(name, representation.as_ref())?;
@@ -369,6 +374,9 @@ impl<'a> Definer<'a> {
             None if is_temporary => {}
             None => give_default_backups(&self.engine, &table, &self.backend.cancel)?,
         }
+        if let Some(mode) = new.autopilot.as_deref().filter(|_| !is_temporary) {
+            crate::restraints::set_mode(&self.engine, &table, mode)?;
+        }
         if new.backups.is_some() {
             self.notices.extend(self.engine.backups_together(&table));
         }
@@ -503,6 +511,7 @@ fn tag(definition: &Definition) -> Result<&'static str, SqlError> {
         Statement::CreateType { .. } => "CREATE TYPE",
         Statement::AlterType(_) => "ALTER TYPE",
         Statement::CreateSchema { .. } => "CREATE SCHEMA",
+        Statement::CreateExtension(_) => "CREATE EXTENSION",
         Statement::AlterSchema(_) => "ALTER SCHEMA",
         Statement::Drop { .. } => "DROP INDEX",
         Statement::AlterTable(_) => "ALTER TABLE",

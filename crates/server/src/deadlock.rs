@@ -11,7 +11,8 @@
 //! processes are in the log alone: a client may see those of its own role only.
 
 use crate::numbers::NUMBERS;
-use isomer_cluster::{LockMode, LockShown, log_line};
+use crate::shapes::shape_of;
+use isomer_cluster::{LockMode, LockShown};
 use isomer_design::{Key, TableId};
 use isomer_sql::catalog::{Catalog, Handle};
 use isomer_sql::system::SessionsView;
@@ -53,10 +54,10 @@ pub(crate) fn deadlock(
     let detail = detail.join("\n");
     let statements = circle[1..].iter().filter_map(|owner| {
         let session = sessions.with(*owner)?;
-        Some(format!(" Process {}: {}", session.process, session.text))
+        Some(format!(" Process {}: {}", session.process, shape_of(&session.text)))
     });
     let statements: String = statements.collect();
-    log_line(format_args!("deadlock detected: {}{statements}", detail.replace('\n', " ")));
+    tracing::warn!("deadlock detected: {}{statements}", detail.replace('\n', " "));
     let error = SqlError::new(code::DEADLOCK, "deadlock detected").detail(detail);
     let error = error.hint("See server log for query details.");
     match context(wanted, catalog) {

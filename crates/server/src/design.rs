@@ -4,6 +4,7 @@
 use crate::audit;
 use crate::backend::database;
 use crate::conducted;
+use crate::copies;
 use crate::deadlock::lock_name;
 use crate::engine::ordered::{fused_rows, set_fused_rows};
 use crate::engine::questions::{blockers, locks};
@@ -12,8 +13,12 @@ use crate::figures::Figure;
 use crate::limits::ended;
 use crate::numbers::NUMBERS;
 use crate::proposals;
+use crate::restraints;
 use crate::scrape;
+use crate::shapes;
 use crate::size::read_site_memory;
+use crate::sums;
+use crate::system_settings;
 use isomer_cluster::{CancelReason, CancelToken, LockMode, LockShown, Reach};
 use isomer_design::{
     Backups, Change, Design, Key, KeyRange, Placement, SiteId, TableId, Time, Value,
@@ -22,7 +27,7 @@ use isomer_sql::catalog::{Catalog, Named, Table};
 use isomer_sql::datum::{Datum, convert};
 use isomer_sql::parse::{DesignChange, DesignStatement, Pin};
 use isomer_sql::sequence::Sequence;
-use isomer_sql::system::{DesignView, LockRow, Locked};
+use isomer_sql::system::{Counts, DesignView, LockRow, Locked};
 use isomer_sql::{SqlError, code};
 use isomer_strategy::SiteLoad;
 use sqlparser::ast::{Expr, UnaryOperator};
@@ -50,6 +55,8 @@ impl Engine {
             DesignStatement::DesignChanges(value) => {
                 return proposals::set_design_changes(self, value);
             }
+            DesignStatement::ChangeWindow(window) => return restraints::set_window(self, window),
+            DesignStatement::ChangesPerMinute(rate) => return restraints::set_rate(self, rate),
             DesignStatement::Approve(number) => return proposals::approve(self, *number, by),
             DesignStatement::Reject(number, because) => {
                 return proposals::reject(self, *number, by, because.as_deref());
@@ -297,6 +304,14 @@ impl DesignView for Engine {
         crate::engine::is_table_ordered(self, table)
     }
 
+    fn autopilot(&self, table: TableId) -> Option<&'static str> {
+        restraints::mode_of(&self.steering.restraints.lock(), table)
+    }
+
+    fn counts(&self) -> Counts {
+        sums::counts(self)
+    }
+
     fn last_number(&self, sequence: &Sequence) -> Result<(i64, bool), SqlError> {
         Engine::last_number(self, sequence)
     }
@@ -345,6 +360,15 @@ impl DesignView for Engine {
             "proposals" => proposals::proposal_rows(self),
             "heat" => proposals::heat_rows(self),
             "statements" => self.shapes.rows(),
+            "all_statements" => {
+                shapes::joined(sums::rows(self, "statements").into_iter().map(|(_, row)| row))
+            }
+            "all_metrics" => {
+                let named = |(name, row)| std::iter::once(name).chain(row).collect();
+                sums::rows(self, "metrics").into_iter().map(named).collect()
+            }
+            "copies" => copies::rows(self, catalog),
+            "settings" => system_settings::setting_rows(self),
             "failovers" => audit::failover_rows(self),
             "audit" => audit::audit_rows(self),
             _ => self.decision_rows(),

@@ -13,6 +13,7 @@ mod gateways;
 pub(crate) mod ordered;
 pub(crate) mod questions;
 mod readers;
+pub(crate) mod restraints;
 mod sequences;
 mod stored;
 mod tables;
@@ -39,6 +40,7 @@ use crate::pilot::Decider;
 use crate::shapes::Shapes;
 use crate::snapshots::Snapshots;
 use crate::steering::Steering;
+use crate::tally::Tallies;
 use crate::users::Users;
 use arc_swap::ArcSwap;
 use foldhash::fast::FixedState;
@@ -56,6 +58,7 @@ use isomer_sql::statement::{Compiled, compile};
 use isomer_sql::{SqlError, SqlType, code};
 use parking_lot::Mutex;
 use readers::Readers;
+use restraints::{RATE, TableModes, WINDOW};
 use sequences::{Numbers, values_schema};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -173,10 +176,12 @@ pub struct Engine {
     pub(crate) chronicle: Arc<Chronicle>,
     pub(crate) statements: Statements,
     pub(crate) shapes: Shapes,
+    pub(crate) tallies: Arc<Tallies>,
     pub(crate) steering: Arc<Steering>,
     /// The fewest backups of definitions.
     least_backups: OnceLock<Backups>,
     default_backups: DefaultBackups,
+    pub(crate) table_modes: TableModes,
     pub(crate) herald: Herald,
 }
 
@@ -222,12 +227,29 @@ fn begin_anew(engine: &Engine, mode: Option<Mode>) -> Result<(), SqlError> {
     }
     ordered::read_fused_rows(engine)?;
     backups::read_default(engine)?;
+    read_restraints(engine)?;
     engine.read_users()?;
     engine.drop_unused()?;
     let catalog = engine.read_catalog(&UnderConstruction::default())?;
     engine.forget_unused_numbers(&catalog)?;
+    if engine.table_modes.forget_unused(&catalog) {
+        engine.keep(restraints::MODES, engine.table_modes.text())?;
+    }
     gateways::raise_oids(engine, &catalog);
     engine.publish(catalog);
+    Ok(())
+}
+
+/// Follows the restraints of strategies as they are stored.
+fn read_restraints(engine: &Engine) -> Result<(), SqlError> {
+    let [modes, window, rate] =
+        [engine.kept(restraints::MODES)?, engine.kept(WINDOW)?, engine.kept(RATE)?];
+    engine.table_modes.read(modes.as_deref());
+    let parts = engine.table_modes.parts(&engine.catalog());
+    let mut now = engine.steering.restraints.lock();
+    now.modes = parts;
+    now.window = window.and_then(|kept| restraints::window(&kept).ok()).flatten();
+    now.per_minute = rate.and_then(|kept| restraints::rate(&kept).ok()).flatten();
     Ok(())
 }
 
@@ -279,9 +301,11 @@ impl Engine {
             chronicle,
             statements: Statements::default(),
             shapes: Shapes::default(),
+            tallies: Arc::default(),
             steering,
             least_backups: OnceLock::new(),
             default_backups: DefaultBackups::default(),
+            table_modes: TableModes::default(),
             herald: Herald::default(),
         };
         if engine.database().is_gateway_only() {
@@ -344,6 +368,7 @@ impl Engine {
     pub(crate) fn publish(&self, mut catalog: Catalog) -> u64 {
         catalog.version = self.next_version();
         let version = catalog.version;
+        self.steering.restraints.lock().modes = self.table_modes.parts(&catalog);
         self.published.store(Arc::new(catalog));
         self.compiled.lock().clear();
         version

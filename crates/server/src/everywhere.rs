@@ -1,7 +1,10 @@
-//! The sessions of all gateways: what each gateway asks the others about their clients.
+//! The sessions of all gateways, and the questions of gateways to each other. [`crate::sums`] has
+//! the sums of their counts.
 //!
 //! ```text
 //!   b: SELECT * FROM pg_stat_activity ── sessions ──▶ a, c: the activity of their clients
+//!   b: SELECT * FROM pg_stat_database ── counts ────▶ a, c: their transactions and rows
+//!   b: SELECT * FROM isomer.all_metrics ─ rows of ──▶ a, c: the rows of their isomer.metrics
 //!   b: SELECT pg_cancel_backend(9) ───── signal 9 ──▶ a, c: the one that has client 9 cancels
 //!   b: CancelRequest 9, secret ───────── cancel 9 ──▶ a, c: the one that has client 9 compares
 //! ```
@@ -12,17 +15,18 @@
 //! of clients that are connected.
 //!
 //! **A gateway that does not reply** delays the others by a second. The answer lacks its sessions,
-//! and a warning names it ([`Sessions::silent`]).
+//! and a warning names it ([`Sessions::silent`]). Sums of counts and rows lack its part.
 //!
 //! **Rights** are checked at the gateway of the client that asks, with the user that the other
 //! gateway reports. A secret is compared at the gateway of the client that it belongs to. So a
 //! request to cancel, which comes before any login, costs a question to all gateways if its number
 //! is of another process; the limit of connections before login bounds that.
 
+use crate::engine::questions::{Cell, ToldCopy};
 use isomer_cluster::Database;
 use isomer_cluster::gateways::Replied;
 use isomer_design::SITES_MAX;
-use isomer_sql::system::{SessionShown, Sessions};
+use isomer_sql::system::{Counts, SessionShown, Sessions};
 use serde::{Deserialize, Serialize};
 
 /// The bits of a client's number that count the clients of a process.
@@ -38,6 +42,12 @@ pub(crate) enum Inquiry {
     Signal { process: i32, ends_session: bool },
     /// Cancel the statement of a client, if this is its secret.
     Cancel { process: i32, secret: Vec<u8> },
+    /// What have your transactions done?
+    Counts,
+    /// The rows of a view about your process.
+    Rows(String),
+    /// The copies of partitions at your sites.
+    Copies,
 }
 
 /// The reply of each.
@@ -46,6 +56,9 @@ pub(crate) enum OfGateway {
     Sessions(Vec<SessionShown>),
     /// True if the gateway has the client.
     Done(bool),
+    Counts(Counts),
+    Rows(Vec<Vec<Cell>>),
+    Copies(Vec<ToldCopy>),
 }
 
 /// The part of the clients' numbers that belongs to a process.
@@ -66,7 +79,7 @@ pub(crate) fn part_of(process: i32) -> i32 {
 }
 
 /// Asks all other gateways. The replies come with the names of the processes.
-fn ask(database: &Database, inquiry: &Inquiry) -> Vec<(String, Option<OfGateway>)> {
+pub(crate) fn ask(database: &Database, inquiry: &Inquiry) -> Vec<(String, Option<OfGateway>)> {
     let question = serde_json::to_vec(inquiry).expect("names of fields are text");
     let nothing = |_| vec![Replied { name: String::new(), reply: None }];
     let replies = database.others().inquire(question).unwrap_or_else(nothing);

@@ -14,21 +14,15 @@
 //! **Cost.** A statement that ends takes two reads of the clock and two additions to atomics.
 //! Errors are counted by SQLSTATE under a lock, which only failed statements take.
 //!
-//! Left out: the lag of replicas; figures of sites at nodes beyond their load, which their own
-//! processes have.
+//! Left out: figures of sites of other processes beyond their load, which their own processes have.
+//! `isomer.all_metrics` has those of all processes.
 
+use isomer_cluster::{DURATIONS_US, Durations, DurationsShown};
 use isomer_sql::SqlError;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Upper bounds of the buckets for statements, in microseconds. Each is about 2.5 times the
-/// previous one.
-const ENDS_US: [u64; 14] = [
-    50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000,
-    5_000_000,
-];
 /// SQLSTATEs that are counted separately; further ones are counted as `other`.
 const CODES_MAX: usize = 64;
 
@@ -72,6 +66,21 @@ impl Figure {
         Figure { name, help, labels: Vec::new(), value: FigureValue::Gauge(value) }
     }
 
+    /// A distribution of durations.
+    pub(crate) fn durations(
+        name: &'static str,
+        help: &'static str,
+        shown: &DurationsShown,
+    ) -> Figure {
+        let ends = DURATIONS_US.iter().map(|us| *us as f64 / 1e6).chain([f64::INFINITY]);
+        let value = FigureValue::Histogram {
+            sum: shown.sum_us as f64 / 1e6,
+            count: shown.counts.iter().sum(),
+            buckets: ends.zip(shown.counts).collect(),
+        };
+        Figure { name, help, labels: Vec::new(), value }
+    }
+
     pub(crate) fn with(mut self, label: &'static str, value: impl ToString) -> Figure {
         self.labels.push((label, value.to_string()));
         self
@@ -84,45 +93,10 @@ impl Figure {
     }
 }
 
-/// How often something took how long.
-#[derive(Default)]
-pub(crate) struct Histogram {
-    buckets: [AtomicU64; ENDS_US.len() + 1],
-    sum_us: AtomicU64,
-}
-
-impl Histogram {
-    /// Counts one duration.
-    pub(crate) fn add(&self, us: u64) {
-        let bucket = ENDS_US.partition_point(|end| *end < us);
-        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
-        self.sum_us.fetch_add(us, Ordering::Relaxed);
-    }
-
-    /// How many there were.
-    pub(crate) fn count(&self) -> u64 {
-        self.buckets.iter().map(|count| count.load(Ordering::Relaxed)).sum()
-    }
-
-    fn value(&self) -> FigureValue {
-        let counts = self.buckets.each_ref().map(|count| count.load(Ordering::Relaxed));
-        let ends = ENDS_US.iter().map(|us| *us as f64 / 1e6).chain([f64::INFINITY]);
-        FigureValue::Histogram {
-            sum: self.sum_us.load(Ordering::Relaxed) as f64 / 1e6,
-            count: counts.iter().sum(),
-            buckets: ends.zip(counts).collect(),
-        }
-    }
-
-    pub(crate) fn figure(&self, name: &'static str, help: &'static str) -> Figure {
-        Figure { name, help, labels: Vec::new(), value: self.value() }
-    }
-}
-
 /// Counts of the statements of all sessions.
 #[derive(Default)]
 pub(crate) struct Statements {
-    durations: Histogram,
+    durations: Durations,
     failed: Mutex<BTreeMap<String, u64>>,
 }
 
@@ -140,10 +114,15 @@ impl Statements {
         *failed.entry(code.to_owned()).or_default() += 1;
     }
 
+    /// How many errors of a code there were.
+    pub(crate) fn failures(&self, code: &str) -> u64 {
+        self.failed.lock().get(code).copied().unwrap_or(0)
+    }
+
     pub(crate) fn figures(&self) -> Vec<Figure> {
         let name = "isomer_statement_duration_seconds";
         let help = "Time from the receipt of a statement to the end of its result.";
-        let duration = self.durations.figure(name, help);
+        let duration = Figure::durations(name, help, &self.durations.shown());
         let failed = self.failed.lock();
         let errors = failed.iter().map(|(code, count)| {
             let help = "Statements that ended with an error, by SQLSTATE.";

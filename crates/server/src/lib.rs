@@ -35,10 +35,11 @@
 //! | `snapshots` | snapshots that transactions share |
 //! | `design`, `autopilot`, `pilot`, `reconfigure` | the design in SQL, and its strategy |
 //! | `steering`, `proposals`, `heat` | proposals for operators, the heat map |
+//! | `restraints`, `system_settings` | what strategies may do; settings of the whole database |
 //! | `conducted` | views and statements that the conductor's process answers |
-//! | `everywhere` | the sessions of all gateways |
+//! | `everywhere`, `sums` | the sessions of all gateways; sums of their counts |
 //! | `chronicle`, `audit`, `trail` | histories on disk; the audit trail, at all gateways |
-//! | `shapes` | statements by shape |
+//! | `shapes`, `tally`, `copies` | statements by shape; counts of rows; copies of partitions |
 //! | `backend` | the transaction that statements run in |
 //! | `figures`, `scrape` | metrics, for `isomer.metrics` and Prometheus |
 //!
@@ -87,6 +88,7 @@ mod chronicle;
 mod clients;
 mod conducted;
 mod connection;
+mod copies;
 mod copy;
 mod ddl;
 mod deadlock;
@@ -118,6 +120,7 @@ mod process;
 mod proposals;
 mod reconfigure;
 mod reshard;
+mod restraints;
 mod rights;
 mod schemas;
 mod scram;
@@ -134,6 +137,9 @@ mod startup;
 mod steering;
 mod strangers;
 mod stream;
+mod sums;
+mod system_settings;
+mod tally;
 mod temporary;
 mod trail;
 mod users;

@@ -6,6 +6,7 @@
 //!                             remaster accounts[500] s2'
 //!   SELECT * FROM isomer.reconfigurations        running, 1 of 2 changes made
 //!   ALTER SYSTEM PAUSE RECONFIGURATION 1         RESUME, CANCEL, REVERSE
+//!   ALTER SYSTEM DRAIN SITE 3                    a plan that moves everything away from the site
 //! ```
 //!
 //! The statement ends when the plan has been validated and started. Tables have their SQL names.
@@ -14,10 +15,12 @@ use crate::backend::database;
 use crate::engine::Engine;
 use crate::proposals::check_changes_are_on;
 use isomer_cluster::{Control, Reconfiguration};
-use isomer_design::{Design, Plan, Time};
+use isomer_design::{Change, Design, Plan, SiteId, Step, Time};
+use isomer_plan::drain::{Copies, Move};
 use isomer_sql::datum::Datum;
 use isomer_sql::parse::Reconfigure;
 use isomer_sql::{SqlError, code};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The reason of a plan that gives none.
 const REASON: &str = "asked for in SQL";
@@ -29,7 +32,7 @@ impl Engine {
         };
         let begins = match statement {
             Reconfigure::Start { is_dry_run, .. } => !is_dry_run,
-            Reconfigure::Resume(_) | Reconfigure::Reverse(_) => true,
+            Reconfigure::Resume(_) | Reconfigure::Reverse(_) | Reconfigure::Drain(_) => true,
             Reconfigure::Pause(_) | Reconfigure::Cancel(_) => false,
         };
         if begins {
@@ -53,6 +56,10 @@ impl Engine {
             Reconfigure::Reverse(number) => {
                 let reversed = self.database().reverse_reconfiguration(*number);
                 reversed.map(drop).map_err(database)
+            }
+            Reconfigure::Drain(site) => {
+                let plan = drain(self, SiteId(*site))?;
+                self.database().reconfigure(plan).map(drop).map_err(database)
             }
         }
     }
@@ -81,7 +88,7 @@ impl Engine {
     }
 
     fn reconfiguration_row(&self, it: &Reconfiguration, design: &Design) -> Vec<Datum> {
-        let change = |step: &isomer_design::Step| {
+        let change = |step: &Step| {
             let text = step.change.to_text(design);
             match step.change.table() {
                 Some(table) => self.with_name(design, table, text),
@@ -103,5 +110,66 @@ impl Engine {
             it.why.as_deref().map_or(Datum::Null, Datum::text),
             Datum::Text(plan.join("\n")),
         ]
+    }
+}
+
+/// The plan that moves everything away from a site, to sites that are reached.
+///
+/// # Errors
+/// 22023 if there is no such site, it has nothing, or there is no other site.
+fn drain(engine: &Engine, site: SiteId) -> Result<Plan, SqlError> {
+    let wrong = |what: String| SqlError::new(code::INVALID_PARAMETER, what);
+    let (design, database) = (engine.database().design(), engine.database());
+    if !design.sites().iter().any(|known| known == site) {
+        return Err(wrong(format!("there is no site {site}")));
+    }
+    // In one process each site counts as a process of its own.
+    let is_spread = isomer_cluster::is_spread(database);
+    let name = |site: SiteId| if is_spread { String::new() } else { site.to_string() };
+    let mut others: BTreeMap<SiteId, String> = BTreeMap::new();
+    let here = database.sites().into_iter().filter(|report| report.failure.is_none());
+    others.extend(here.map(|report| (report.site, name(report.site))));
+    for (load, reach) in database.sites_elsewhere() {
+        let is_reached = reach.as_ref().is_none_or(|reach| reach.trouble.is_none());
+        if is_reached && database.failure(load.site).is_none() {
+            others.insert(load.site, reach.map(|reach| reach.node).unwrap_or_default());
+        }
+    }
+    others.remove(&site);
+    if others.is_empty() {
+        let error = wrong(format!("no other site is reached that could take what {site} has"));
+        return Err(error.hint("isomer.sites shows the sites and their health."));
+    }
+    let mut places = Vec::new();
+    for (id, table) in design.tables() {
+        for (start, placement) in table.partitions().iter() {
+            if placement.holds(site) {
+                places.push((id, start.clone(), placement.clone()));
+            }
+        }
+    }
+    let copies: Vec<Copies> = places
+        .iter()
+        .map(|(.., placement)| {
+            let replicas = placement.holders().without(placement.master);
+            Copies { master: placement.master, replicas: replicas.iter().collect() }
+        })
+        .collect();
+    let reason = format!("{site} is drained");
+    let moves = isomer_plan::drain::drain(&copies, &BTreeSet::from([site]), &others);
+    let steps = places.into_iter().zip(moves).flat_map(|((table, start, _), moves)| {
+        let step = |step: Move| match step {
+            Move::AddReplica(site) => Change::AddReplica { table, start: start.clone(), site },
+            Move::Remaster(to) => Change::Remaster { table, start: start.clone(), to },
+            Move::RemoveReplica(site) => {
+                Change::RemoveReplica { table, start: start.clone(), site }
+            }
+        };
+        moves.into_iter().map(step).collect::<Vec<_>>()
+    });
+    let steps: Vec<Step> = steps.map(|change| Step::new(change, reason.clone())).collect();
+    match steps.is_empty() {
+        true => Err(wrong(format!("{site} has nothing to move"))),
+        false => Ok(Plan { reason, steps }),
     }
 }

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 /// All current figures. Figures of one name are adjacent.
 pub(crate) fn figures(engine: &Engine) -> Vec<Figure> {
     let mut figures = engine.statements.figures();
+    figures.extend(transaction_figures(engine));
     figures.extend(site_figures(engine));
     figures.extend(engine.steering.figures());
     let design = engine.database().design();
@@ -43,6 +44,26 @@ pub(crate) fn figures(engine: &Engine) -> Vec<Figure> {
         Figure::gauge("isomer_reconfigurations", help, count).with("state", state)
     }));
     figures
+}
+
+/// Figures of transactions and of their locks.
+fn transaction_figures(engine: &Engine) -> [Figure; 5] {
+    let (counts, gateway) = (engine.tallies.counts(), engine.gateway());
+    let ended = |outcome: &str, count| {
+        let help = "Transactions that ended, by outcome.";
+        Figure::counter("isomer_transactions", help, count).with("outcome", outcome)
+    };
+    let waits =
+        "Time that transactions of all gateways waited for locks, where the locks are kept.";
+    let waiting = "Transactions of this gateway that wait for locks.";
+    let misses = "Transactions and reads of this gateway that found their rows at another site than its routing table says.";
+    [
+        ended("committed", counts.commits),
+        ended("rolled_back", counts.rollbacks),
+        Figure::durations("isomer_lock_wait_seconds", waits, &gateway.lock_waits().shown()),
+        Figure::gauge("isomer_lock_waiters", waiting, gateway.waiting() as f64),
+        Figure::counter("isomer_routing_misses", misses, engine.database().others().misses()),
+    ]
 }
 
 /// Figures of each site, by name first.
@@ -83,8 +104,45 @@ fn site_figures(engine: &Engine) -> Vec<Figure> {
         Figure::gauge("isomer_site_up", help, f64::from(u8::from(is_up))).with("site", site)
     }));
     for report in &here {
+        let name = "isomer_replication_delay_seconds";
+        let help =
+            "Time from commits at their masters until the replicas of a site have applied them.";
+        let figure = Figure::durations(name, help, &report.apply_delays);
+        figures.push(figure.with("site", report.site));
+    }
+    for report in &here {
+        let Some(lag_ns) = report.lag_ns else { continue };
+        let help = "Time since which some replica of a site may lack commits.";
+        let figure = Figure::gauge("isomer_replication_lag_seconds", help, lag_ns as f64 / 1e9);
+        figures.push(figure.with("site", report.site));
+    }
+    for report in &here {
+        let help = "Frames appended to the redo log of a site.";
+        let figure = Figure::counter("isomer_log_appended_frames", help, report.log.frames);
+        figures.push(figure.with("site", report.site));
+    }
+    for report in &here {
         let help = "Bytes appended to the redo log of a site.";
         let figure = Figure::counter("isomer_log_appended_bytes", help, report.log.bytes);
+        figures.push(figure.with("site", report.site));
+    }
+    for report in &here {
+        let help = "1 while a checkpoint of a site is made, else 0.";
+        let running = f64::from(u8::from(report.checkpoint.running.is_some()));
+        let figure = Figure::gauge("isomer_checkpoint_running", help, running);
+        figures.push(figure.with("site", report.site));
+    }
+    for report in &here {
+        let Some(last) = &report.checkpoint.last else { continue };
+        let help = "Bytes of the last checkpoint of a site.";
+        let figure = Figure::gauge("isomer_checkpoint_bytes", help, last.bytes as f64);
+        figures.push(figure.with("site", report.site));
+    }
+    for report in &here {
+        let Some(last) = &report.checkpoint.last else { continue };
+        let help = "Duration of the last checkpoint of a site.";
+        let took = last.ended.0.saturating_sub(last.begun.0) as f64 / 1e9;
+        let figure = Figure::gauge("isomer_checkpoint_duration_seconds", help, took);
         figures.push(figure.with("site", report.site));
     }
     let now = engine.database().now();

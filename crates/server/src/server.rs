@@ -29,8 +29,9 @@ use crate::socket::{Channel, Socket};
 use crate::startup::Startup;
 use crate::strangers::{Stranger, Strangers};
 use crate::stream::Stream;
+use crate::sums;
 use crate::wire::{Out, Reader, violation};
-use isomer_cluster::{CancelReason, CancelToken, log_line};
+use isomer_cluster::{CancelReason, CancelToken};
 use isomer_sql::budget::Account;
 use isomer_sql::{SqlError, code};
 use parking_lot::Mutex;
@@ -87,6 +88,7 @@ impl Server {
         check_address(&engine, &options)?;
         // A later server of this engine finds it set.
         let _ = engine.herald.answers.set(conducted::answer);
+        let _ = engine.herald.replies.set(sums::reply);
         let mut decoy = [0; 16];
         (options.random)(&mut decoy);
         let settings = Settings::new(options.settings.clone().into());
@@ -331,9 +333,8 @@ fn log_in(shared: &Shared, connection: &mut Connection) -> io::Result<Option<Log
         Ok(client) => Ok(Some(client)),
         Err(error) => {
             let from = from(connection.stream.socket());
-            log_line(format_args!(
-                "log-in of user \"{user}\" to database \"{database}\" from {from} was refused: {error}"
-            ));
+            let error_text = error.to_string();
+            tracing::warn!(user, database, from, error = error_text, "log-in was refused");
             connection.refuse(&error)
         }
     }
@@ -477,11 +478,8 @@ impl Shared {
         if self.settings.logs_connections() {
             let (user, database) = (&settings.user, &settings.database);
             let application = settings.get("application_name").unwrap_or_default();
-            log_line(format_args!(
-                "connection authorized: process {process}, user \"{user}\", database \"{database}\", \
-                 application \"{application}\", from {}",
-                from(socket)
-            ));
+            let (user, database, from) = (&**user, &**database, from(socket));
+            tracing::info!(process, user, database, application, from, "connection authorized");
         }
         Ok(LoggedIn { _entered: entered, settings, cancel, activity, greeting })
     }

@@ -45,6 +45,7 @@ use isomer_sql::rights::Identity;
 use isomer_sql::statement::{Compiled, Level, Modes, compile};
 use isomer_sql::transaction::{CursorShown, Given};
 use isomer_sql::{SqlError, SqlType, code};
+use isomer_strategy::Place;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -133,6 +134,10 @@ pub(crate) struct Session {
     /// The shape of the statement that runs, and those of the transaction.
     shape: Option<Arc<Shape>>,
     shapes: Vec<Arc<Shape>>,
+    /// The rows that the statement has returned or changed.
+    rows: u64,
+    /// The sites of the message's commit with writes.
+    route: Option<Place>,
     /// The losses of the conductor that the session knows of.
     moves: u64,
     /// The identity, for one version of the catalog and of the roles.
@@ -187,6 +192,14 @@ struct Rest {
     /// The position of the next message.
     at: usize,
     _kept: Holding,
+}
+
+/// The statement has ended: it is logged if it was slow.
+fn log_if_slow(session: &mut Session) {
+    if let Some(begun_us) = session.statement_begun_us.take() {
+        let shape = session.shape.as_ref().map_or("", |shape| shape.text());
+        session.activity.end(begun_us, session.settings.slow_ms, (shape, session.route));
+    }
 }
 
 /// Counts an error that the client is told, for the statement that runs.
@@ -252,6 +265,8 @@ impl Session {
             last_commit: None,
             shape: None,
             shapes: Vec::new(),
+            rows: 0,
+            route: None,
             moves,
             identity: RefCell::default(),
         };
@@ -343,8 +358,9 @@ impl Session {
         self.memory.statement.begin();
         let done = self.handle(tag, body, out, flush);
         self.memory.statement.end();
-        if let Some(begun_us) = self.statement_begun_us.take() {
-            self.activity.end(begun_us, self.settings.slow_ms);
+        // A statement outside of a block ends with its commit, at Sync.
+        if self.in_block || self.txn.is_none() {
+            log_if_slow(self);
         }
         done
     }
@@ -452,7 +468,9 @@ impl Session {
 
     /// Reports the statement as the session's activity.
     fn shows(&mut self, text: &str) {
+        log_if_slow(self);
         self.statement_begun_us = Some(self.activity.begin(text));
+        self.route = None;
         self.shape = Some(self.engine.shapes.of(text));
     }
 

@@ -13,14 +13,12 @@
 //! a warning ([`is_about_speed`]). Names with a dot belong to applications. All others are unknown,
 //! as in PostgreSQL.
 
-use crate::autopilot::shown_percent;
 use crate::limits::{self, Limits};
 use crate::liveness::{self, KeepAlive};
 use crate::session::{Call, Session};
-use crate::size::show_site_memory;
 use crate::socket::Socket;
+use crate::system_settings::system_setting;
 use crate::wire::Out;
-use isomer_cluster::FusedRows;
 use isomer_sql::dates::{Order, TimeStyle};
 use isomer_sql::rights::{Identity, Role};
 use isomer_sql::statement::{Level, Setting};
@@ -705,20 +703,6 @@ impl Session {
     /// The value of a setting, or of a pseudo-setting of SHOW.
     fn shown(&self, name: &str) -> Option<String> {
         match name {
-            "autopilot" => Some(self.engine.autopilot().mode().to_string()),
-            "autopilot_processor_percent" => {
-                let budget = self.engine.autopilot().budget();
-                Some(budget.map_or_else(|| "none".to_owned(), |it| shown_percent(it.share())))
-            }
-            "design_changes" => {
-                let are_off = self.engine.steering.are_changes_off();
-                Some(if are_off { "off" } else { "on" }.to_owned())
-            }
-            "default_backups" => {
-                Some(crate::engine::default_backups(&self.engine).count.to_string())
-            }
-            "site_memory" => Some(show_site_memory(self.engine.database().site_memory())),
-            "fused_rows" => Some(FusedRows(self.engine.database()).limit().to_string()),
             "last_commit" => Some(self.last_commit()),
             "transaction_isolation" if self.is_in_block() && self.level().is_some() => {
                 self.level().map(|level| level.name().to_owned())
@@ -726,7 +710,7 @@ impl Session {
             "transaction_read_only" if self.is_in_block() && self.is_read_only().is_some() => {
                 self.is_read_only().map(|is| if is { "on" } else { "off" }.to_owned())
             }
-            _ => self.settings.get(name),
+            _ => system_setting(&self.engine, name).or_else(|| self.settings.get(name)),
         }
     }
 

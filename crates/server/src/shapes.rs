@@ -16,6 +16,7 @@ use isomer_sql::datum::Datum;
 use isomer_strategy::Place;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -37,6 +38,8 @@ pub(crate) struct Shape {
     errors: AtomicU64,
     total_us: AtomicU64,
     max_us: AtomicU64,
+    min_us: AtomicU64,
+    rows: AtomicU64,
     commits: AtomicU64,
     local: AtomicU64,
     last_us: AtomicU64,
@@ -60,6 +63,8 @@ impl Shape {
             errors: count(),
             total_us: count(),
             max_us: count(),
+            min_us: AtomicU64::new(u64::MAX),
+            rows: count(),
             commits: count(),
             local: count(),
             last_us: count(),
@@ -77,12 +82,14 @@ impl Shape {
         self.errors.fetch_add(1, Relaxed);
     }
 
-    /// A statement of the shape has ended.
-    pub(crate) fn count(&self, took: Duration, now: Time) {
+    /// A statement of the shape has ended. It has returned or changed this many rows.
+    pub(crate) fn count(&self, took: Duration, rows: u64, now: Time) {
         let us = took.as_micros() as u64;
         self.calls.fetch_add(1, Relaxed);
         self.total_us.fetch_add(us, Relaxed);
         self.max_us.fetch_max(us, Relaxed);
+        self.min_us.fetch_min(us, Relaxed);
+        self.rows.fetch_add(rows, Relaxed);
         self.last_us.store(now.0 / 1000, Relaxed);
     }
 
@@ -110,6 +117,8 @@ impl Shape {
             local.map_or(Datum::Null, Datum::Float),
             last.map_or(Datum::Null, Datum::Text),
             Datum::Timestamp(get(&self.last_us) as i64),
+            Datum::Float(get(&self.min_us) as f64 / 1000.0),
+            Datum::Int(get(&self.rows) as i64),
         ]
     }
 }
@@ -145,8 +154,68 @@ impl Shapes {
     }
 }
 
+/// The shapes of several gateways as one list: counts and times of the same text are added up.
+pub(crate) fn joined(rows: impl Iterator<Item = Vec<Datum>>) -> Vec<Vec<Datum>> {
+    let mut all: BTreeMap<String, Vec<Datum>> = BTreeMap::new();
+    for row in rows {
+        let text = row[0].as_text().unwrap_or_default().to_owned();
+        match all.entry(text) {
+            Entry::Vacant(place) => drop(place.insert(row)),
+            Entry::Occupied(mut place) => add(place.get_mut(), &row),
+        }
+    }
+    let mut all: Vec<Vec<Datum>> = all.into_values().collect();
+    all.sort_by(|one, other| number(&other[TOTAL_MS]).total_cmp(&number(&one[TOTAL_MS])));
+    all
+}
+
+/// The column indexes of [`Shape::row`].
+const CALLS: usize = 1;
+const ERRORS: usize = 2;
+const TOTAL_MS: usize = 3;
+const MEAN_MS: usize = 4;
+const MAX_MS: usize = 5;
+const COMMITS: usize = 6;
+const LOCAL_PERCENT: usize = 7;
+const LAST_COMMIT: usize = 8;
+const LAST: usize = 9;
+const MIN_MS: usize = 10;
+const ROWS: usize = 11;
+
+fn number(value: &Datum) -> f64 {
+    match value {
+        Datum::Int(value) | Datum::Timestamp(value) => *value as f64,
+        Datum::Float(value) => *value,
+        _ => 0.0,
+    }
+}
+
+/// Adds the row of a shape at another gateway.
+fn add(sum: &mut [Datum], more: &[Datum]) {
+    let local = |row: &[Datum]| number(&row[LOCAL_PERCENT]) * number(&row[COMMITS]);
+    let (local, is_later) = (local(sum) + local(more), number(&more[LAST]) > number(&sum[LAST]));
+    for at in [CALLS, ERRORS, COMMITS, ROWS] {
+        if let (Datum::Int(count), Datum::Int(more)) = (&mut sum[at], &more[at]) {
+            *count += more;
+        }
+    }
+    let total_ms = number(&sum[TOTAL_MS]) + number(&more[TOTAL_MS]);
+    sum[TOTAL_MS] = Datum::Float(total_ms);
+    sum[MEAN_MS] = Datum::Float(total_ms / number(&sum[CALLS]).max(1.0));
+    sum[MAX_MS] = Datum::Float(number(&sum[MAX_MS]).max(number(&more[MAX_MS])));
+    sum[MIN_MS] = Datum::Float(number(&sum[MIN_MS]).min(number(&more[MIN_MS])));
+    let commits = number(&sum[COMMITS]);
+    sum[LOCAL_PERCENT] = if commits > 0.0 { Datum::Float(local / commits) } else { Datum::Null };
+    if (is_later && !more[LAST_COMMIT].is_null()) || sum[LAST_COMMIT].is_null() {
+        sum[LAST_COMMIT] = more[LAST_COMMIT].clone();
+    }
+    if is_later {
+        sum[LAST] = more[LAST].clone();
+    }
+}
+
 /// A text with `?` for literals, and single blanks.
-fn shape_of(text: &str) -> String {
+pub(crate) fn shape_of(text: &str) -> String {
     let mut shape = String::new();
     let mut rest = text.trim().trim_end_matches(';');
     while let Some(c) = rest.chars().next() {
@@ -245,13 +314,44 @@ mod tests {
     }
 
     #[test]
+    fn shapes_of_several_gateways_are_added_up() {
+        let gateway = |us: u64, place: Place| {
+            let shapes = Shapes::default();
+            let shape = shapes.of("select 1");
+            shape.count(Duration::from_micros(us), 2, Time(us * 1000));
+            shape.committed(place);
+            shapes.rows()
+        };
+        let one = gateway(1000, Place::At(SiteId(1)));
+        let other = gateway(3000, Place::Distributed { coordinator: SiteId(2) });
+        let sum = joined(one.into_iter().chain(other)).pop().expect("a shape");
+        let shown: Vec<String> = sum[1..].iter().map(|value| format!("{value:?}")).collect();
+        assert_eq!(
+            shown,
+            [
+                "Int(2)",
+                "Int(0)",
+                "Float(4.0)",
+                "Float(2.0)",
+                "Float(3.0)",
+                "Int(2)",
+                "Float(50.0)",
+                "Text(\"over several sites, coordinated by s2\")",
+                "Timestamp(3000)",
+                "Float(1.0)",
+                "Int(4)"
+            ]
+        );
+    }
+
+    #[test]
     fn what_has_no_place_is_counted_together() {
         let shapes = Shapes::default();
         for at in 0..SHAPES_MAX + 100 {
             let name: String =
                 format!("{at:x}").chars().map(|c| char::from(b'g' + c as u8 % 16)).collect();
             let shape = shapes.of(&format!("select {name}x{}", "z".repeat(at % 90)));
-            shape.count(Duration::from_micros(1), Time(0));
+            shape.count(Duration::from_micros(1), 1, Time(0));
             shape.committed(Place::At(SiteId(1)));
         }
         assert!(shapes.shapes.lock().len() <= SHAPES_MAX + 1);

@@ -3,8 +3,11 @@
 //! ```text
 //!   transactions ──▶ Steering ──▶ Decider ──▶ plans ──┬─ auto: carried out
 //!                        │                            ├─ approve: a proposal, which waits for an operator
-//!                        └─▶ heat map                 └─ design_changes = off: dropped
+//!                        └─▶ heat map                 └─ not permitted: dropped
 //! ```
+//!
+//! **Restraints.** The modes of tables, the window and the budget of changes say which changes may
+//! begin ([`isomer_plan::restraints`]).
 //!
 //! **Approve.** The strategy hands out what it would change, as it does in the mode `auto`.
 //! Steering keeps it as a [proposal](isomer_plan::proposals) and carries out nothing.
@@ -16,12 +19,13 @@
 //! **Heat.** One transaction in [`Steering::one_in`] is measured for the heat map, about
 //! [`SAMPLED_PER_SECOND`] a second. The strategy hears only of transactions that it wants itself.
 
-use crate::figures::{Figure, Histogram};
+use crate::figures::Figure;
 use crate::heat::Heat;
 use crate::pilot::Decider;
+use isomer_cluster::Durations;
 use isomer_design::{Change, Design, Plan, Route, Time};
-use isomer_plan::learned::Mode;
 use isomer_plan::proposals::{Proposals, parts};
+use isomer_plan::restraints::{Restraints, Withheld};
 use isomer_strategy::{
     Changed, Decision, Occasion, Place, Refused, Report, Request, SiteLoad, Stage, Strategy,
     Verdict, coordinator, pick,
@@ -41,7 +45,7 @@ const PHASES: [&str; 4] = ["lock", "replication", "run", "commit"];
 /// The outcomes of changes of one kind.
 #[derive(Default)]
 struct Made {
-    took: Histogram,
+    took: Durations,
     refused: u64,
 }
 
@@ -50,9 +54,12 @@ pub(crate) struct Steering {
     pub(crate) decider: Decider,
     pub(crate) proposals: Mutex<Proposals>,
     pub(crate) heat: Mutex<Heat>,
+    pub(crate) restraints: Mutex<Restraints>,
     are_changes_off: AtomicBool,
+    /// Changes of strategies that were dropped, by reason.
+    withheld: Mutex<BTreeMap<Withheld, u64>>,
     changes: Mutex<BTreeMap<&'static str, Made>>,
-    phases: [Histogram; PHASES.len()],
+    phases: [Durations; PHASES.len()],
     /// A power of two.
     one_in: AtomicU64,
     sampled: AtomicU64,
@@ -66,7 +73,9 @@ impl Steering {
             decider,
             proposals: Mutex::default(),
             heat: Mutex::default(),
+            restraints: Mutex::default(),
             are_changes_off: AtomicBool::new(false),
+            withheld: Mutex::default(),
             changes: Mutex::default(),
             phases: Default::default(),
             one_in: AtomicU64::new(1),
@@ -95,13 +104,22 @@ impl Steering {
             let help = "Changes of the design that were refused or failed, by kind.";
             Figure::counter("isomer_design_changes_refused", help, made.refused).with("kind", kind)
         });
+        let withheld = self.withheld.lock();
+        let withheld = Withheld::ALL.iter().map(|why| {
+            let count = withheld.get(why).copied().unwrap_or(0);
+            let help = "Changes that a strategy wanted and operators do not permit, by reason.";
+            let name = "isomer_design_changes_withheld";
+            Figure::counter(name, help, count).with("reason", why.name())
+        });
         let took = changes.iter().map(|(kind, made)| {
             let help = "Duration of changes of the design, by kind.";
-            made.took.figure("isomer_design_change_duration_seconds", help).with("kind", kind)
+            let name = "isomer_design_change_duration_seconds";
+            Figure::durations(name, help, &made.took.shown()).with("kind", kind)
         });
         let phases = PHASES.iter().zip(&self.phases).map(|(phase, took)| {
             let help = "Time of sampled transactions in each phase.";
-            took.figure("isomer_transaction_phase_seconds", help).with("phase", phase)
+            let name = "isomer_transaction_phase_seconds";
+            Figure::durations(name, help, &took.shown()).with("phase", phase)
         });
         let mut states = BTreeMap::from([("proposed", 0.0)]);
         for proposal in self.proposals.lock().all() {
@@ -114,7 +132,13 @@ impl Steering {
         let on = f64::from(u8::from(!self.are_changes_off()));
         let help = "1 if changes of the design may begin, else 0.";
         let switch = Figure::gauge("isomer_design_changes_allowed", help, on);
-        made.chain(refused).chain(took).chain(phases).chain(proposals).chain([switch]).collect()
+        made.chain(refused)
+            .chain(withheld)
+            .chain(took)
+            .chain(phases)
+            .chain(proposals)
+            .chain([switch])
+            .collect()
     }
 
     /// The part of a strategy's plan that is carried out. Changes that a transaction needs do not
@@ -123,19 +147,22 @@ impl Steering {
         if plan.is_empty() {
             return plan;
         }
-        match self.decider.mode() {
-            _ if self.are_changes_off() => Plan::default(),
-            Mode::Approve => {
-                let decision = match &self.decider {
-                    Decider::Learned(learned) => learned.decision_of(&plan),
-                    Decider::Elastic(_) => None,
-                };
-                let parts = parts(&plan, &design());
-                self.proposals.lock().offer(now, plan, decision, parts);
-                Plan::default()
-            }
-            _ => plan,
+        let withhold = |why, count| *self.withheld.lock().entry(why).or_default() += count;
+        if self.are_changes_off() {
+            withhold(Withheld::Switch, plan.steps.len() as u64);
+            return Plan::default();
         }
+        let decision = match &self.decider {
+            Decider::Learned(learned) => learned.decision_of(&plan),
+            Decider::Elastic(_) => None,
+        };
+        let sifted = self.restraints.lock().sift(now, self.decider.mode(), plan);
+        sifted.withheld.into_iter().for_each(|(why, count)| withhold(why, count));
+        if !sifted.proposed.is_empty() {
+            let parts = parts(&sifted.proposed, &design());
+            self.proposals.lock().offer(now, sifted.proposed, decision, parts);
+        }
+        sifted.carried
     }
 
     fn is_sampled(&self, ticket: u64) -> bool {

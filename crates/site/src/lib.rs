@@ -18,6 +18,7 @@
 //! | [`close_ahead`] | closed timestamps ahead of real time |
 //! | [`admission`] | the gateways whose commits a site accepts |
 //! | [`hot_lock`] | partition locks with long queues |
+//! | [`mod@inventory`], [`durations`] | what operators see: rows of copies, lags and delays |
 //! | [`room`] | how much memory rows may take, and what a full site refuses |
 //! | [`record`] | the bytes of the redo log |
 //! | [`wire`] | requests, answers and messages as bytes |
@@ -36,6 +37,7 @@ mod change;
 mod checkpoint;
 mod close_ahead;
 mod copy;
+mod durations;
 mod error;
 mod execute;
 mod failover;
@@ -44,6 +46,7 @@ mod frame;
 mod full;
 mod held;
 mod hot_lock;
+mod inventory;
 mod limits;
 mod link;
 mod message;
@@ -72,11 +75,13 @@ pub use change::Holding;
 pub use checkpoint::{AtOnce, CheckpointError, CheckpointReport, Finished, Pace, Stage};
 pub use close_ahead::CloseAhead;
 pub use copy::{COPY_BYTES_MAX, PIECE_BYTES, Snapshot};
+pub use durations::{DURATIONS_US, Durations, DurationsShown};
 pub use error::{Abort, Failure, Refusal};
 pub use execute::{Pin, Read, ReadSpan, SeenUpTo, VisitRow};
 pub use failover::{Standing, term};
 pub use frame::{FrameHead, FrameKind, Hearing, TxnId};
 pub use full::Full;
+pub use inventory::{CopyReport, apply_delays, inventory, lag_ns};
 pub use link::LinkTimeouts;
 pub use message::{
     Epoch, Feed, FeedItem, Message, Network, Question, Subscription, TailItem, TimeSource,

@@ -146,7 +146,9 @@ impl Site {
             _ => partition.source()?,
         };
         let came = Came { time: head.time, from, origin: position, position: 0 };
-        self.refresh(partition, &records[at], came, &mut held)
+        let after = self.refresh(partition, &records[at], came, &mut held)?;
+        self.apply_delays.add(self.time.now().0.saturating_sub(came.time.0) / 1000);
+        Some(after)
     }
 
     /// Logs and applies one event to a replica whose lock is held.

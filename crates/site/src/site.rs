@@ -32,6 +32,7 @@ use crate::backup::BackupTable;
 use crate::checkpoint::Progress;
 use crate::close_ahead::CloseAhead;
 use crate::copy::{PIECE_BYTES, Underway};
+use crate::durations::Durations;
 use crate::error::Failure;
 use crate::frame::{Hearing, TxnId};
 use crate::hot_lock::HotLocks;
@@ -162,6 +163,8 @@ pub struct Site {
     /// Ranges of dropped replicas. Their rows are freed when no reader needs them.
     pub(crate) dropped: Mutex<Vec<Dropped>>,
     pub(crate) hot_locks: HotLocks,
+    /// From the commits of events at their masters until replicas here have applied them.
+    pub(crate) apply_delays: Durations,
     /// Held while such rows are freed.
     pub(crate) purging: Mutex<()>,
     /// The running checkpoint, and the last one.
@@ -293,6 +296,7 @@ impl Site {
             batch_outcomes: Mutex::default(),
             dropped: Mutex::new(Vec::new()),
             hot_locks: HotLocks::default(),
+            apply_delays: Durations::default(),
             purging: Mutex::new(()),
             checkpointing: Mutex::default(),
             cut_short: AtomicBool::new(false),

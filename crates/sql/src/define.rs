@@ -59,6 +59,8 @@ pub struct NewTable {
     pub backups: Option<Backups>,
     /// True if one total order serializes the transactions on it.
     pub is_ordered: bool,
+    /// The mode of the table for strategies; `None`: that of the server.
+    pub autopilot: Option<String>,
     /// Its foreign keys, as requested.
     pub foreign_keys: Vec<ForeignKeyConstraint>,
     /// Checks without a final name, with their explicit name if there is one.
@@ -191,6 +193,7 @@ pub fn new_table_like(
     if let CreateTableOptions::With(options) = &create.table_options {
         table.backups = parameters::backups(options)?;
         table.is_ordered = parameters::is_ordered(options)?.unwrap_or(false);
+        table.autopilot = parameters::autopilot(options)?;
     }
     for at in 0..=create.columns.len() {
         for like in likes.iter().filter(|like| like.at == at) {
@@ -278,6 +281,7 @@ impl NewTable {
             serial: Vec::new(),
             backups: None,
             is_ordered: false,
+            autopilot: None,
             foreign_keys: Vec::new(),
             unnamed: Vec::new(),
         }

@@ -631,7 +631,9 @@ pub fn call(
                 Description => catalog.comment(oid, ""),
                 _ => catalog.comment_of_column(oid, int(1)),
             };
-            said.map_or(Datum::Null, Datum::text)
+            let column = if func == Description { 0 } else { int(1) };
+            let own = || crate::system::own_comment(int(0), column);
+            said.or_else(own).map_or(Datum::Null, Datum::text)
         }
         NumberOf(reg) => match &args[0] {
             Datum::Text(name) => {

@@ -9,7 +9,9 @@
 //! `shard_by` names the columns of the [shard key](crate::catalog). `backups` is the number of
 //! other sites that must have a commit before it is acknowledged; they have it on disk, unless
 //! `backups_in` is `memory`. With `isolation = ordered`, a total order serializes the transactions
-//! on the table; with `snapshot`, which is the default, row locks and snapshots do.
+//! on the table; with `snapshot`, which is the default, row locks and snapshots do. `autopilot` is
+//! what a strategy may do with the table, if the mode of the server permits it: `off`, `recommend`,
+//! `approve` or `auto`.
 
 use crate::bind::folded;
 use crate::error::{SqlError, code};
@@ -41,7 +43,7 @@ pub fn backups(options: &[SqlOption]) -> Result<Option<Backups>, SqlError> {
                     _ => return Err(invalid("backups_in", &word, "disk or memory")),
                 });
             }
-            "shard_by" | "isolation" => {}
+            "shard_by" | "isolation" | "autopilot" => {}
             // The slot of a row does not depend on pages, so the fill factor has no effect.
             "fillfactor" => {}
             _ => return Err(refuse::storage_parameter(option)),
@@ -78,6 +80,26 @@ pub fn is_ordered(options: &[SqlOption]) -> Result<Option<bool>, SqlError> {
         });
     }
     Ok(is_ordered)
+}
+
+/// The mode of the table for strategies, as a word; `None` if it is not set.
+///
+/// # Errors
+/// 22023 for an unknown mode.
+pub fn autopilot(options: &[SqlOption]) -> Result<Option<String>, SqlError> {
+    let mut mode = None;
+    for option in options {
+        let SqlOption::KeyValue { key, value } = option else { continue };
+        if !key.value.eq_ignore_ascii_case("autopilot") {
+            continue;
+        }
+        let word = word(value);
+        if !["off", "recommend", "approve", "auto"].contains(&word.as_str()) {
+            return Err(invalid("autopilot", &word, "off, recommend, approve or auto"));
+        }
+        mode = Some(word);
+    }
+    Ok(mode)
 }
 
 /// The columns of the shard key; empty if it is not set.

@@ -588,11 +588,13 @@ mod tests {
             let auto = DesignStatement::Autopilot("auto".to_owned());
             assert_eq!(parse(text).expect("one"), [Parsed::Design(auto)]);
         }
+        let drain = DesignStatement::Reconfigure(Reconfigure::Drain(3));
+        assert_eq!(parse("alter system drain site s3").expect("one"), [Parsed::Design(drain)]);
         let error = parse("alter system set work_mem = 5").unwrap_err();
         assert_eq!(
             error.hint.as_deref(),
             Some(
-                "Expected is autopilot, autopilot_processor_percent, default_backups, design_changes, fused_rows or site_memory."
+                "Expected is autopilot, autopilot_processor_percent, change_window, changes_per_minute, default_backups, design_changes, fused_rows or site_memory."
             )
         );
         let memory = DesignStatement::SiteMemory("4GB".to_owned());

@@ -26,6 +26,7 @@ use crate::parse::{
 };
 use crate::plan::{Change, Insert, Modify, OutputColumn, Select, Writing};
 use crate::rights::{Kind, Need, Object, Rights};
+use crate::system::ISOMER;
 use crate::transaction::{LockKind, Sink, Surroundings, Transaction};
 use crate::types::SqlType;
 pub use procedure::{BodyStatement, ProcedureCall, compile_body, compile_of_body};
@@ -533,6 +534,12 @@ fn action(binder: &mut Binder<'_>, statement: &Statement) -> Result<Action, SqlE
                 | ObjectType::Type,
             ..
         } => Action::Define(Definition::Sql(Box::new(statement.clone()))),
+        // The extension with the views of the schema isomer is part of each database.
+        Statement::CreateExtension(create)
+            if create.if_not_exists && folded(&create.name) == ISOMER =>
+        {
+            Action::Define(Definition::Sql(Box::new(statement.clone())))
+        }
         other => {
             let text = other.to_string();
             let words: Vec<&str> = text.split_whitespace().take(2).collect();

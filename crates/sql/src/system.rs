@@ -10,8 +10,10 @@ mod definitions;
 mod information;
 mod objects;
 mod opclass;
+mod own;
 mod procedures;
 mod rows;
+mod stats;
 mod tables;
 
 use crate::catalog::{Catalog, Name, SYSTEM, TEMPORARY, Table};
@@ -33,12 +35,13 @@ pub(crate) use definitions::{index_definition, regclass, regtype, relation_name}
 pub(crate) use definitions::{namespace_name, regnamespace, serial_sequence, view_definition};
 pub(crate) use information::blocking;
 use information::domain_constraints as domain_constraints_of;
-use information::{constraints_of, information_columns, information_view_columns};
+use information::{constraints_of, information_columns, information_view_columns, own_columns};
 use information::{domain_checks, information_domain, locks, sequences, sessions};
 use isomer_design::{Backups, TableId};
 pub(crate) use objects::known_number;
 pub(crate) use objects::{has_names, named};
 pub use objects::{object_number, with_names};
+pub(crate) use own::{ISOMER, comment as own_comment, numbered as own_view};
 pub use procedures::ProcedurePart;
 pub(crate) use procedures::procedure_part;
 pub(crate) use rows::written_as;
@@ -47,6 +50,7 @@ use rows::{dependencies, descriptions, sequence_class, sequence_row, sequences_r
 use rows::{domain_constraints, domain_row, enum_rows, label_rows};
 use rows::{statistics_rows, view_attributes, view_class};
 use serde::{Deserialize, Serialize};
+pub use stats::{Counts, RowChange, RowCounts};
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
@@ -57,6 +61,8 @@ pub(crate) const PUBLIC: i64 = 2200;
 const INFORMATION: i64 = 2202;
 /// The oid of the schema of temporary objects.
 pub(crate) const OWN: i64 = 11_000;
+/// The oids of system views start here.
+const FIRST_VIEW: i64 = 12_000;
 const HEAP: i64 = 2;
 const BTREE: i64 = 403;
 /// The initial user of a new database.
@@ -103,6 +109,12 @@ pub trait DesignView: Send + Sync {
 
     /// True if transactions on a table are ordered.
     fn is_ordered(&self, table: TableId) -> bool;
+
+    /// The mode of a table for strategies, if it restricts that of the server.
+    fn autopilot(&self, table: TableId) -> Option<&'static str>;
+
+    /// The counts of all gateways since their starts.
+    fn counts(&self) -> Counts;
 
     /// Granted and waiting locks of tables and advisory locks, and those of rows with waiting
     /// transactions.
@@ -278,15 +290,17 @@ impl SystemTable {
         let catalog = own.as_ref().unwrap_or(catalog);
         let rows = match (self.of.schema, self.of.name) {
             // They show what other roles do.
-            ("isomer", "statements" | "audit") if !around.identity.acts_as(DESIGN_ROLE) => {
+            ("isomer", "statements" | "all_statements" | "audit")
+                if !around.identity.acts_as(DESIGN_ROLE) =>
+            {
                 Vec::new()
             }
             ("isomer", name) => around.design.rows(name, catalog),
             ("pg_catalog", "pg_namespace") => {
-                // The schema isomer is hidden, as dump tools would dump it.
                 let all = [
                     (PG_CATALOG, "pg_catalog"),
                     (INFORMATION, "information_schema"),
+                    (own::ISOMER_OID, ISOMER),
                     (OWN, TEMPORARY),
                 ];
                 let is_there = |(oid, _): &(i64, &str)| *oid != OWN || catalog.has_own();
@@ -315,7 +329,7 @@ impl SystemTable {
                 let tables =
                     tables.flat_map(|table| classes(table, catalog, access, &*around.design));
                 let views = catalog.views.values().map(|view| view_class(view, catalog, access));
-                tables.chain(sequences).chain(views).collect()
+                tables.chain(sequences).chain(views).chain(own::classes()).collect()
             }
             ("pg_catalog", "pg_sequence") => {
                 catalog.sequences.values().map(|sequence| sequence_row(sequence)).collect()
@@ -332,10 +346,12 @@ impl SystemTable {
                 catalog.sequences.values().map(row).collect::<Result<_, SqlError>>()?
             }
             ("pg_catalog", "pg_depend") => dependencies(catalog),
+            ("pg_catalog", "pg_extension") => vec![own::extension()],
             ("pg_catalog", "pg_attribute") => {
                 let views = catalog.views.values().flat_map(|view| view_attributes(view, access));
                 let tables = catalog.tables.values();
-                tables.flat_map(|table| attributes(table, access)).chain(views).collect()
+                let made = tables.flat_map(|table| attributes(table, access)).chain(views);
+                made.chain(own::attributes()).collect()
             }
             ("pg_catalog", "pg_description") => descriptions(catalog),
             ("pg_catalog", "pg_attrdef") => catalog.tables.values().flat_map(defaults).collect(),
@@ -460,6 +476,11 @@ impl SystemTable {
             }
             ("pg_catalog", "pg_stat_activity") => sessions(around),
             ("pg_catalog", "pg_locks") => locks(catalog, around),
+            ("pg_catalog", "pg_stat_database") => stats::database(around),
+            ("pg_catalog", "pg_stat_statements") => stats::statements(catalog, around),
+            ("pg_catalog", "pg_stat_user_tables" | "pg_stat_all_tables") => {
+                stats::tables(catalog, around)
+            }
             ("pg_catalog", "pg_stats") => {
                 // Values are shown to those only who may read the table.
                 let tables = catalog.tables.values().filter(|table| {
@@ -490,7 +511,12 @@ impl SystemTable {
                     let owner = access.owner_name(Object::Relation(view.oid));
                     Ok(vec![text(&view.schema), text(&view.name), owner, shown(view)?])
                 };
-                catalog.views.values().map(row).collect::<Result<_, SqlError>>()?
+                let owner = text(&role_name(around, OWNER));
+                let own = own::views().map(|view| {
+                    Ok(vec![text(ISOMER), text(view.of.name), owner.clone(), Datum::Null])
+                });
+                let views = catalog.views.values().map(row);
+                views.chain(own).collect::<Result<_, SqlError>>()?
             }
             ("pg_catalog", "pg_indexes") => {
                 let row = |table: &Arc<Table>| -> Vec<Vec<Datum>> {
@@ -532,23 +558,28 @@ impl SystemTable {
                     false => "BASE TABLE",
                 };
                 let tables = catalog.tables.keys().map(|name| row(name, kind(name)));
-                tables.chain(catalog.views.keys().map(|name| row(name, "VIEW"))).collect()
+                let views = catalog.views.keys().cloned().chain(own::views().map(|own| own.name()));
+                tables.chain(views.map(|name| row(&name, "VIEW"))).collect()
             }
             ("information_schema", "views") => {
-                let row = |view: &Arc<View>| {
-                    let mut row =
-                        vec![text(&around.database), text(&view.schema), text(&view.name)];
-                    row.extend([shown(view)?, text("NONE")]);
+                let row = |name: Name, definition: Datum| {
+                    let mut row = [&*around.database, &name.schema, &name.name].map(text).to_vec();
+                    row.extend([definition, text("NONE")]);
                     row.extend(["NO"; 5].map(text));
-                    Ok(row)
+                    row
                 };
-                catalog.views.values().map(row).collect::<Result<_, SqlError>>()?
+                let made = |view: &Arc<View>| Ok(row(view.full_name(), shown(view)?));
+                let own = own::views().map(|view| Ok(row(view.name(), Datum::Null)));
+                let views = catalog.views.values().map(made);
+                views.chain(own).collect::<Result<_, SqlError>>()?
             }
             ("information_schema", "columns") => {
                 let rows = |table: &Arc<Table>| information_columns(table, catalog, around);
                 let views = catalog.views.values();
                 let views = views.flat_map(|view| information_view_columns(view, catalog, around));
-                catalog.tables.values().flat_map(rows).chain(views).collect()
+                let own = own::views()
+                    .flat_map(|view| own_columns(&view.name(), view.of.columns, catalog, around));
+                catalog.tables.values().flat_map(rows).chain(views).chain(own).collect()
             }
             // A role sees the constraints of tables that it may write, and the keys of tables that
             // it may use.
@@ -628,7 +659,7 @@ fn schema_oid(catalog: &Catalog, name: &str) -> i64 {
 
 /// True for the oid of a system schema.
 pub(crate) fn is_own_schema(oid: i64) -> bool {
-    matches!(oid, PG_CATALOG | INFORMATION | OWN)
+    matches!(oid, PG_CATALOG | INFORMATION | OWN | own::ISOMER_OID)
 }
 
 /// The oid of the index of a primary key.

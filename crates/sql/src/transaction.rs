@@ -5,7 +5,7 @@ use crate::error::SqlError;
 use crate::foreign::Check;
 use crate::rights::Identity;
 use crate::sequence::Sequence;
-use crate::system::{DesignView, SessionsView, SettingsView};
+use crate::system::{DesignView, RowChange, SessionsView, SettingsView};
 use isomer_design::{Direction, Key, KeyRange, TableId, Time};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -173,6 +173,9 @@ pub trait Transaction {
         base: Base,
         row: Option<Vec<u8>>,
     ) -> Result<(), SqlError>;
+
+    /// Counts a change of a row of a table, for the statistics of the table.
+    fn count(&mut self, _table: TableId, _change: RowChange) {}
 
     /// Prevents others from dropping or altering a table until the transaction ends.
     ///

@@ -12,7 +12,7 @@ use isomer_sql::dates::{Order, TimeStyle};
 use isomer_sql::foreign::Check;
 use isomer_sql::rights::Identity;
 use isomer_sql::sequence::Sequence;
-use isomer_sql::system::{DesignView, LockRow, Sessions, SessionsView, SettingsView};
+use isomer_sql::system::{Counts, DesignView, LockRow, Sessions, SessionsView, SettingsView};
 use isomer_sql::transaction::{Base, LockKind, LockedRow, Surroundings, Transaction, Visit};
 use isomer_sql::zone::Zone;
 use isomer_sql::{Datum, SqlError};
@@ -180,6 +180,14 @@ impl DesignView for Nothing {
 
     fn is_ordered(&self, _: TableId) -> bool {
         false
+    }
+
+    fn autopilot(&self, _: TableId) -> Option<&'static str> {
+        None
+    }
+
+    fn counts(&self) -> Counts {
+        Counts::default()
     }
 }
 

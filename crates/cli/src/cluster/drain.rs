@@ -18,6 +18,7 @@ use crate::failure::Failure;
 use crate::out;
 use crate::reconfigure::Server;
 use isomer_design::SiteId;
+use isomer_plan::drain::{Copies, Move};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -160,12 +161,6 @@ pub(super) fn site_named(text: &str) -> Option<SiteId> {
     text.strip_prefix('s')?.parse().ok().map(SiteId)
 }
 
-impl Placed {
-    fn copies(&self) -> impl Iterator<Item = SiteId> + '_ {
-        self.replicas.iter().copied().chain([self.master])
-    }
-}
-
 /// The changes that empty some sites, grouped by partition, so that a failure leaves other
 /// partitions as they are.
 fn plan(
@@ -173,68 +168,19 @@ fn plan(
     drained: &BTreeSet<SiteId>,
     others: &BTreeMap<SiteId, String>,
 ) -> Vec<String> {
-    let mut held: BTreeMap<SiteId, usize> = others.keys().map(|site| (*site, 0)).collect();
-    for site in partitions.iter().flat_map(Placed::copies) {
-        held.entry(site).and_modify(|held| *held += 1);
-    }
-    let mut plan = Vec::new();
-    for Placed { partition, master, replicas } in partitions {
-        let (leave, mut stay): (BTreeSet<SiteId>, BTreeSet<SiteId>) =
-            replicas.iter().copied().chain([*master]).partition(|site| drained.contains(site));
-        for _ in 0..leave.len() {
-            // A process needs no second copy.
-            let has_copy = |process: &String| stay.iter().any(|at| others.get(at) == Some(process));
-            let free = others.iter().filter(|(_, process)| !has_copy(process));
-            let Some((site, _)) = free.min_by_key(|(site, _)| held[site]) else { break };
-            *held.get_mut(site).expect("it is one of the others") += 1;
-            plan.push(format!("add_replica {partition} {site}"));
-            stay.insert(*site);
-        }
-        if leave.contains(master) {
-            // An existing replica is preferred.
-            let next = replicas.intersection(&stay).chain(&stay).next();
-            plan.extend(next.map(|next| format!("remaster {partition} {next}")));
-        }
-        plan.extend(leave.iter().map(|site| format!("remove_replica {partition} {site}")));
-    }
-    plan
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn placed(partition: &str, master: u16, replicas: &[u16]) -> Placed {
-        let replicas = replicas.iter().copied().map(SiteId).collect();
-        Placed { partition: partition.to_owned(), master: SiteId(master), replicas }
-    }
-
-    #[test]
-    fn a_plan_empties_sites_and_keeps_as_many_copies_as_there_are_processes_for() {
-        let others = [(1, "a"), (2, "a"), (5, "c"), (6, "c")];
-        let others = others.map(|(site, name)| (SiteId(site), name.to_owned())).into();
-        let partitions = [
-            placed("accounts[]", 3, &[1]),
-            placed("accounts[500]", 1, &[4]),
-            placed("tellers[]", 4, &[]),
-            placed("branches[]", 3, &[1, 5]),
-            placed("history[]", 2, &[]),
-        ];
-        let plan = plan(&partitions, &[SiteId(3), SiteId(4)].into(), &others);
-        assert_eq!(
-            plan,
-            [
-                "add_replica accounts[] s6",
-                "remaster accounts[] s1",
-                "remove_replica accounts[] s3",
-                "add_replica accounts[500] s5",
-                "remove_replica accounts[500] s4",
-                "add_replica tellers[] s2",
-                "remaster tellers[] s2",
-                "remove_replica tellers[] s4",
-                "remaster branches[] s1",
-                "remove_replica branches[] s3",
-            ]
-        );
-    }
+    let copies = |placed: &Placed| {
+        let (master, replicas) = (placed.master, placed.replicas.clone());
+        Copies { master, replicas }
+    };
+    let copies: Vec<Copies> = partitions.iter().map(copies).collect();
+    let moves = isomer_plan::drain::drain(&copies, drained, others);
+    let line = |partition: &str, step: Move| match step {
+        Move::AddReplica(site) => format!("add_replica {partition} {site}"),
+        Move::Remaster(site) => format!("remaster {partition} {site}"),
+        Move::RemoveReplica(site) => format!("remove_replica {partition} {site}"),
+    };
+    let lines = |(placed, moves): (&Placed, Vec<Move>)| -> Vec<String> {
+        moves.into_iter().map(|step| line(&placed.partition, step)).collect()
+    };
+    partitions.iter().zip(moves).flat_map(lines).collect()
 }

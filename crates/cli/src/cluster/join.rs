@@ -9,7 +9,7 @@ use crate::stop::{Stop, has_left};
 use clap::Args;
 use isomer_cluster::{
     CheckpointStore, DatabaseId, Logs, OpenDatabaseError, find_database, found_database,
-    join_cluster, leave_if_empty, log_line, read_cluster, sites_of,
+    join_cluster, leave_if_empty, read_cluster, sites_of,
 };
 use isomer_design::SiteId;
 use isomer_net::{Member, Net, NodeTls, PeerState, Role, ask_status};
@@ -291,7 +291,7 @@ impl Place {
         let until = clock::now_us() + if has_left() { SUCCESSION_US } else { 0 };
         loop {
             if let Some(other) = self.others.iter().find(serves) {
-                log_line(format_args!("{} serves now; this process stands by", other.name));
+                tracing::info!("{} serves now; this process stands by", other.name);
                 self.own.role = Role::Standby;
                 return Ok(());
             }
@@ -446,11 +446,11 @@ impl Watch {
             let Member { name, address, .. } = &now.member;
             match (&before.reached, &now.reached) {
                 (Ok(_), Err(why)) => {
-                    log_line(format_args!("{name} at {address} is gone: {why}"));
+                    tracing::warn!("{name} at {address} is gone: {why}");
                     self.went.push((name.clone(), time));
                 }
                 (Err(_), Ok(_)) => {
-                    log_line(format_args!("{name} at {address} is there"));
+                    tracing::info!("{name} at {address} is there");
                     self.went.retain(|(other, _)| other != name);
                 }
                 _ => {}

@@ -9,7 +9,7 @@ use super::file::ClusterFile;
 use crate::clock;
 use crate::failure::Failure;
 use crate::stop::Stop;
-use isomer_cluster::{Logs, log_line, quorum_folder};
+use isomer_cluster::{Logs, quorum_folder};
 use isomer_net::{LogStatus, LogsStatus, Net, NodeTls, Service, ask_logs};
 use isomer_quorum::ORDER;
 use isomer_quorum::roster::Standing;
@@ -113,7 +113,7 @@ impl Kept {
             run: clock::now_us() as u64,
             drawn: u128::from_le_bytes(drawn),
             member: MemberOptions::default(),
-            say: Box::new(|text| log_line(text)),
+            say: Box::new(|text| tracing::info!("{text}")),
         };
         let quorum =
             Quorum::start(&quorum_folder(folder), options, Arc::new(Envelopes(net.clone())))

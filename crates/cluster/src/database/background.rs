@@ -178,7 +178,7 @@ fn of_conductor(
             let (conductor, runtime) = (conductor.clone(), runtime.clone());
             let failed_over = failed_over.clone();
             let told = move |done: &FailedOver| {
-                crate::log_line(done);
+                tracing::warn!("{done}");
                 failed_over.lock().push(done.clone());
             };
             move || runtime.block_on(conductor.fail_over(told))

@@ -122,6 +122,17 @@ impl<'d> Others<'d> {
         }
     }
 
+    /// The name of this process among the gateways; empty if it has the conductor.
+    pub fn name(self) -> &'d str {
+        self.link().map_or("", |link| link.name())
+    }
+
+    /// Transactions and reads that found their rows at another site than the copy of the routing
+    /// table says; 0 at the process with the conductor, whose table is the original.
+    pub fn misses(self) -> u64 {
+        self.link().map_or(0, |link| link.shown(self.database.now()).misses)
+    }
+
     /// Asks the layers above the gateways of all other processes. Takes up to about a second.
     ///
     /// # Errors

@@ -189,9 +189,7 @@ impl Checkpointer {
         let attempts = all.entry(site).or_default();
         if let Some(what) = &error {
             if attempts.error.is_none() {
-                let what =
-                    format!("site {site}: no checkpoint was made, it is tried again: {what}");
-                crate::log_line(what);
+                tracing::error!("site {site}: no checkpoint was made, it is tried again: {what}");
             }
             let failures = attempts.failed.map_or(0, |(_, failures)| failures);
             attempts.failed = Some((begun, failures + 1));

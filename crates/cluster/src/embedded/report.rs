@@ -4,7 +4,8 @@ use super::checkpointer::Checkpointer;
 use super::runtime::Runtime;
 use isomer_design::SiteId;
 use isomer_log::{Counters, LogError};
-use isomer_site::CheckpointReport;
+use isomer_site::{CheckpointReport, CopyReport, DurationsShown};
+use std::sync::Arc;
 
 /// The state of a site, for operators.
 #[derive(Clone, Debug)]
@@ -24,11 +25,25 @@ pub struct SiteReport {
     pub checkpoint: CheckpointReport,
     /// Why the last checkpoint failed, if it did.
     pub checkpoint_error: Option<String>,
+    /// The delays from commits at masters until replicas here have applied them.
+    pub apply_delays: DurationsShown,
+    /// The time since which a replica here may lack commits, in nanoseconds. `None` if no replica
+    /// is here.
+    pub lag_ns: Option<u64>,
     /// The failure of its log, if the site is unavailable because of that.
     pub failure: Option<LogError>,
 }
 
 impl Runtime {
+    /// The copies at each site. Reads all rows.
+    pub(crate) fn inventory(&self) -> Vec<(SiteId, CopyReport)> {
+        let of = |host: &Arc<super::host::Host>| {
+            let site = host.site.id();
+            isomer_site::inventory(&host.site).into_iter().map(move |copy| (site, copy))
+        };
+        self.hosts().values().flat_map(of).collect()
+    }
+
     /// The state of the sites.
     pub(crate) fn report(&self, checkpointer: &Checkpointer) -> Vec<SiteReport> {
         let report = |host: &super::host::Host| SiteReport {
@@ -39,6 +54,8 @@ impl Runtime {
             log: host.site.log().counters(),
             checkpoint: host.site.checkpoints(),
             checkpoint_error: checkpointer.error(host.site.id()),
+            apply_delays: isomer_site::apply_delays(&host.site),
+            lag_ns: isomer_site::lag_ns(&host.site),
             failure: host.site.failure(),
         };
         self.hosts().values().map(|host| report(host)).collect()

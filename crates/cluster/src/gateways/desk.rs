@@ -155,7 +155,7 @@ impl<T: Transport> Desk<T> {
         drop(seats);
         for ended in &ended {
             let name = &ended.2.name;
-            crate::log_line(format_args!("the gateway of {name} was not heard of: its locks end"));
+            tracing::warn!("the gateway of {name} was not heard of: its locks end");
             self.end(ended);
         }
         self.conductor().news.tick();

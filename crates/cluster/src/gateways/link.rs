@@ -134,6 +134,11 @@ pub struct LinkShown {
 }
 
 impl Link {
+    /// The name of this process.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// A gateway without a seat, of the process of this name.
     pub(crate) fn new(name: &str, id: ClientId) -> Link {
         let [seat, has, until, last, misses, commits] = [0; 6].map(AtomicU64::new);

@@ -17,6 +17,7 @@ use foldhash::fast::FixedState;
 use futures_util::task::AtomicWaker;
 use hashbrown::HashMap;
 use isomer_design::{Key, SITES_MAX, SiteId, TableId, Time};
+use isomer_site::Durations;
 use isomer_strategy::Place;
 use parking_lot::Mutex;
 use std::future::poll_fn;
@@ -34,6 +35,8 @@ pub struct Gateway<T> {
     unknown: AtomicBool,
     /// For each site: commits there, and commits over several sites that it coordinated.
     commits: Vec<[AtomicU64; 2]>,
+    /// How long transactions waited in the lock table of this process.
+    lock_waits: Durations,
 }
 
 #[derive(Default)]
@@ -166,6 +169,7 @@ impl<T: Transport> Gateway<T> {
             next_owner: AtomicU64::new(1),
             unknown: AtomicBool::new(false),
             commits: (0..=SITES_MAX).map(|_| Default::default()).collect(),
+            lock_waits: Durations::default(),
         })
     }
 
@@ -221,6 +225,12 @@ impl<T: Transport> Gateway<T> {
     /// it coordinated.
     pub fn commits(&self, site: SiteId) -> [u64; 2] {
         self.commits[usize::from(site.0)].each_ref().map(|count| count.load(Ordering::Relaxed))
+    }
+
+    /// How long transactions waited in the lock table of this process: those of all gateways at the
+    /// process with the conductor, and none elsewhere.
+    pub fn lock_waits(&self) -> &Durations {
+        &self.lock_waits
     }
 
     pub(super) fn count(&self, place: Place) {
@@ -402,7 +412,8 @@ impl<T: Transport> Gateway<T> {
     ) -> Result<(), OpenError> {
         let mut waiting = Waiting { shared: &self.shared, owner, granted, cancel };
         cancel.set_waiting(true);
-        poll_fn(|cx| {
+        let begun = self.transport().now();
+        let waited = poll_fn(|cx| {
             let ended = cancel.poll_over(cx.waker());
             let mut shared = self.shared.lock();
             if !shared.locks.is_waiting(owner) {
@@ -413,7 +424,10 @@ impl<T: Transport> Gateway<T> {
             shared.waiters.insert(owner, cx.waker().clone());
             ended.map(|why| Err(OpenError::Canceled(why)))
         })
-        .await
+        .await;
+        let ended = self.transport().now();
+        self.lock_waits.add(ended.0.saturating_sub(begun.0) / 1000);
+        waited
     }
 }
 

@@ -10,7 +10,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Whether decisions are executed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Mode {
     /// Changes nothing: transactions that no site can run alone commit over several.
     Off,
@@ -31,6 +31,11 @@ impl Mode {
         (Mode::Auto, "auto"),
     ];
 
+    /// The mode in one word.
+    pub fn name(self) -> &'static str {
+        Mode::ALL[self as usize].1
+    }
+
     /// The mode with this number.
     pub(crate) fn of(number: u8) -> Mode {
         Mode::ALL.into_iter().map(|(mode, _)| mode).nth(number.into()).unwrap_or_default()
@@ -39,7 +44,7 @@ impl Mode {
 
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(Mode::ALL[*self as usize].1)
+        f.write_str(self.name())
     }
 }
 

@@ -154,6 +154,8 @@ impl UnderConstruction {
 
 /// Answers a question of a gateway of another process.
 type Answers = fn(&Engine, &[u8]) -> Reply;
+/// Replies to a question to all gateways; `None` if it is about clients.
+type Replies = fn(&Engine, &[u8]) -> Option<Vec<u8>>;
 
 /// The definitions of other gateways, as far as this one knows them.
 #[derive(Default)]
@@ -177,6 +179,8 @@ pub(crate) struct Herald {
     publishing: Mutex<()>,
     /// Answers questions of gateways of other processes.
     pub(crate) answers: OnceLock<Answers>,
+    /// Replies to questions to all gateways that are not about clients.
+    pub(crate) replies: OnceLock<Replies>,
     /// The clients of this process, about which other gateways ask.
     pub(crate) clients: Mutex<Weak<Clients>>,
 }
@@ -406,6 +410,7 @@ fn read_settings(engine: &Engine) -> Result<(), SqlError> {
     }
     engine.database().set_site_memory(engine.kept_site_memory()?);
     super::backups::read_default(engine)?;
+    super::read_restraints(engine)?;
     super::ordered::read_fused_rows(engine)
 }
 
@@ -535,8 +540,12 @@ impl Listener for Ear {
     }
 
     fn reply(&self, question: &[u8]) -> Vec<u8> {
-        let engine = self.0.upgrade();
-        let clients = engine.and_then(|engine| engine.herald.clients.lock().upgrade());
+        let Some(engine) = self.0.upgrade() else { return Vec::new() };
+        let reply = engine.herald.replies.get().and_then(|reply| reply(&engine, question));
+        if let Some(reply) = reply {
+            return reply;
+        }
+        let clients = engine.herald.clients.lock().upgrade();
         clients.map_or_else(Vec::new, |clients| clients.answer(question))
     }
 }

@@ -3,7 +3,7 @@
 use crate::chronicle::Event;
 use crate::numbers::NUMBERS;
 use isomer_cluster::{Database, Error, Gateway, LockMode, LockShown, Owner};
-use isomer_design::{Key, TableId};
+use isomer_design::{Key, SiteId, TableId};
 use isomer_sql::datum::Datum;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -25,6 +25,8 @@ pub(crate) enum Question {
     Note(Vec<Event>),
     /// The locks that `pg_locks` shows.
     Locks,
+    /// The load of the partitions.
+    Load,
     /// The transactions that block this one.
     Blockers(Owner),
 }
@@ -37,6 +39,7 @@ pub(crate) enum Reply {
     Rows(Vec<Vec<Cell>>),
     Done,
     Locks(Vec<ToldLock>),
+    Load(Vec<ToldLoad>),
     Blockers(Vec<Owner>),
     /// A message, a detail and a hint.
     Refused(String, Option<String>, Option<String>),
@@ -57,6 +60,23 @@ impl ToldLock {
         LockShown { table, key: Key::from_bytes(&key), owner, mode, is_granted }
     }
 }
+
+/// A copy of a partition, as a process tells others.
+#[derive(Serialize, Deserialize, Debug)]
+pub(crate) struct ToldCopy {
+    pub(crate) site: SiteId,
+    pub(crate) table: TableId,
+    pub(crate) start: Vec<u8>,
+    pub(crate) end: Option<Vec<u8>>,
+    pub(crate) is_master: bool,
+    pub(crate) rows: u64,
+    pub(crate) bytes: u64,
+    pub(crate) lag_ns: u64,
+}
+
+/// The load of a partition: its table and first key, and rows read and written in each second.
+#[derive(Serialize, Deserialize, Debug)]
+pub(crate) struct ToldLoad(pub(crate) TableId, pub(crate) Vec<u8>, pub(crate) [f64; 2]);
 
 /// A value of a view.
 #[derive(Serialize, Deserialize, Debug)]

@@ -256,7 +256,7 @@ impl Engine {
     }
 
     /// The stored value of a setting of the whole server.
-    pub(super) fn kept(&self, setting: &str) -> Result<Option<String>, SqlError> {
+    pub(crate) fn kept(&self, setting: &str) -> Result<Option<String>, SqlError> {
         let mut entries = self.entries()?.into_iter();
         let kept = entries.find(|entry| entry.kind == "setting" && entry.name == setting);
         Ok(kept.map(|entry| entry.definition))
@@ -283,7 +283,7 @@ impl Engine {
     }
 
     /// Stores the value of a setting of the whole server.
-    pub(super) fn keep(&self, setting: &str, value: String) -> Result<(), SqlError> {
+    pub(crate) fn keep(&self, setting: &str, value: String) -> Result<(), SqlError> {
         let (key, row) = self.catalog_row(&Entry::new("setting", setting, value))?;
         self.write(self.catalog_table.0, &[(key, Some(row))])?;
         tell(self, &Told::Settings);

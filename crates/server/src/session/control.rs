@@ -152,6 +152,7 @@ impl Session {
         let shapes = std::mem::take(&mut self.shapes);
         if let Some(ran) = ran {
             self.last_commit = Some(ran);
+            self.route = Some(ran.place);
             shapes.iter().for_each(|shape| shape.committed(ran.place));
         }
         Ok(())

@@ -464,6 +464,8 @@ impl Session {
                 budget.back_to(mark);
                 flush.flush_some(out)
             })?;
+        let rows = tag.rsplit(' ').next().and_then(|rows| rows.parse().ok());
+        self.rows = rows.unwrap_or(0);
         around.warnings.take().iter().for_each(|warning| out.notice("WARNING", warning));
         for (name, value, is_local) in around.wanted.take() {
             if !is_local || self.in_block {
@@ -562,7 +564,7 @@ pub(super) fn measured(
 /// transaction.
 fn count_shape(session: &mut Session, took: Duration, is_control: bool) {
     let Some(shape) = session.shape.clone() else { return };
-    shape.count(took, session.engine.database().now());
+    shape.count(took, std::mem::take(&mut session.rows), session.engine.database().now());
     if session.txn.is_none() {
         session.shapes.clear();
     } else if !is_control
@@ -602,6 +604,9 @@ fn design(
         DesignStatement::Autopilot(_) | DesignStatement::AutopilotProcessor(_) => {
             check_all_designs(&who, "set the autopilot")?;
         }
+        DesignStatement::ChangeWindow(_) | DesignStatement::ChangesPerMinute(_) => {
+            check_all_designs(&who, "restrain changes of the design")?;
+        }
         DesignStatement::DesignChanges(_) => {
             check_all_designs(&who, "turn changes of the design on and off")?;
         }
@@ -629,6 +634,8 @@ fn design(
         | DesignStatement::FusedRows(_)
         | DesignStatement::DefaultBackups(_)
         | DesignStatement::DesignChanges(_)
+        | DesignStatement::ChangeWindow(_)
+        | DesignStatement::ChangesPerMinute(_)
         | DesignStatement::Approve(_)
         | DesignStatement::Reject(..)
         | DesignStatement::Reconfigure(_) => "ALTER SYSTEM",

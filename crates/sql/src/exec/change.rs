@@ -21,6 +21,7 @@ use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::Expr;
 use crate::plan::{Change, Select, Source};
+use crate::system::RowChange;
 use crate::transaction::{Base, LockKind, LockedRow, Sink};
 use isomer_design::Key;
 use std::collections::BTreeSet;
@@ -269,6 +270,7 @@ impl Exec<'_> {
         old: &[Datum],
     ) -> Result<(), SqlError> {
         self.txn.borrow_mut().put(table.id, key.clone(), there.base, None)?;
+        self.txn.borrow_mut().count(table.id, RowChange::Deleted);
         for index in table.maintained() {
             self.put_entry(table, index, old, false)?;
         }
@@ -335,6 +337,7 @@ impl Exec<'_> {
         if new_key != *key {
             self.txn.borrow_mut().put(table.id, key.clone(), there.base, None)?;
         }
+        self.txn.borrow_mut().count(table.id, RowChange::Updated);
         self.txn.borrow_mut().put(table.id, new_key, base, Some(bytes))
     }
 

@@ -14,7 +14,7 @@ use crate::expr::Expr;
 use crate::foreign::Check;
 use crate::rights::Identity;
 use crate::sequence::Sequence;
-use crate::system::{DesignView, LockRow, Sessions, SessionsView, SettingsView};
+use crate::system::{Counts, DesignView, LockRow, Sessions, SessionsView, SettingsView};
 use crate::transaction::{Base, LockKind, LockedRow, Surroundings, Transaction, Visit};
 use crate::zone::Zone;
 use isomer_design::{Backups, Direction, Key, KeyRange, TableId};
@@ -248,6 +248,14 @@ impl DesignView for Nowhere {
 
     fn is_ordered(&self, _: TableId) -> bool {
         false
+    }
+
+    fn autopilot(&self, _: TableId) -> Option<&'static str> {
+        None
+    }
+
+    fn counts(&self) -> Counts {
+        Counts::default()
     }
 }
 

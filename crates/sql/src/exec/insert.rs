@@ -17,6 +17,7 @@ use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::foreign::Checks;
 use crate::plan::{Conflict, Filled, Insert};
+use crate::system::RowChange;
 use crate::transaction::{Base, LockKind, Sink};
 use isomer_design::Key;
 use std::collections::BTreeSet;
@@ -203,6 +204,7 @@ impl Exec<'_> {
                 written.insert(key.clone())?;
             }
             self.txn.borrow_mut().put(table.id, key, base, Some(bytes))?;
+            self.txn.borrow_mut().count(table.id, RowChange::Inserted);
             for index in table.maintained() {
                 self.put_entry(table, index, &values, true)?;
             }

@@ -114,6 +114,11 @@ fn of_relation(
     catalog: &Catalog,
 ) -> Result<Option<bool>, SqlError> {
     let found = match &rest[0] {
+        // System views are readable for every role.
+        Datum::Int(oid) if crate::system::own_view(*oid).is_some() => {
+            let reads = wanted.iter().any(|(right, _)| *right == Rights::SELECT);
+            return Ok(Some(reads || who.is_superuser));
+        }
         Datum::Int(oid) => relation_numbered(catalog, *oid as u32),
         name => {
             let name = clipped(name.as_text().unwrap_or_default());

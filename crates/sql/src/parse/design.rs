@@ -32,6 +32,10 @@ pub enum DesignStatement {
     DefaultBackups(String),
     /// `ALTER SYSTEM SET design_changes = on | off`: whether changes of the design may begin.
     DesignChanges(String),
+    /// `ALTER SYSTEM SET change_window = '22:00-06:00'`: when strategies may change the design.
+    ChangeWindow(String),
+    /// `ALTER SYSTEM SET changes_per_minute = ..`: the most changes that strategies make.
+    ChangesPerMinute(String),
     /// `ALTER SYSTEM RECONFIGURE ..`
     Reconfigure(Reconfigure),
     /// `ALTER SYSTEM APPROVE PROPOSAL 3`
@@ -60,6 +64,8 @@ pub enum Reconfigure {
     Cancel(u64),
     /// `ALTER SYSTEM REVERSE RECONFIGURATION 7`
     Reverse(u64),
+    /// `ALTER SYSTEM DRAIN SITE 3`: a plan that moves everything away from the site.
+    Drain(u16),
 }
 
 /// A change of the design of a table. Keys are values of the key columns, or of a prefix of them.
@@ -110,13 +116,19 @@ pub(super) fn system(tokens: &[TokenWithSpan]) -> Result<DesignStatement, Parser
             expect(&mut parser, "EOF")?;
             return Ok(DesignStatement::Reconfigure(Reconfigure::Start { plan, is_dry_run }));
         }
+        "DRAIN" => {
+            let site = site(&mut parser)?;
+            expect(&mut parser, "EOF")?;
+            return Ok(DesignStatement::Reconfigure(Reconfigure::Drain(site)));
+        }
         "APPROVE" | "REJECT" => return proposal(parser, verb == "APPROVE"),
         "PAUSE" => Reconfigure::Pause,
         "RESUME" => Reconfigure::Resume,
         "CANCEL" => Reconfigure::Cancel,
         "REVERSE" => Reconfigure::Reverse,
         other => {
-            let known = "SET, RECONFIGURE, PAUSE, RESUME, CANCEL, REVERSE, APPROVE or REJECT";
+            let known =
+                "SET, RECONFIGURE, PAUSE, RESUME, CANCEL, REVERSE, DRAIN, APPROVE or REJECT";
             let wrong = format!("Expected: {known}, found: {other}");
             return Err(ParserError::ParserError(wrong));
         }
@@ -154,10 +166,12 @@ fn system_setting(mut parser: Parser<'_>) -> Result<DesignStatement, ParserError
         "fused_rows" => DesignStatement::FusedRows,
         "default_backups" => DesignStatement::DefaultBackups,
         "design_changes" => DesignStatement::DesignChanges,
+        "change_window" => DesignStatement::ChangeWindow,
+        "changes_per_minute" => DesignStatement::ChangesPerMinute,
         _ => {
-            let wrong = format!(
-                "Expected: autopilot, autopilot_processor_percent, default_backups, design_changes, fused_rows or site_memory, found: {name}"
-            );
+            let known = "autopilot, autopilot_processor_percent, change_window, changes_per_minute, \
+                         default_backups, design_changes, fused_rows or site_memory";
+            let wrong = format!("Expected: {known}, found: {name}");
             return Err(ParserError::ParserError(wrong));
         }
     };

@@ -1,17 +1,15 @@
 //! Objects as text: the statement that creates an index, the clause of a constraint, and conversion
 //! between names and oids.
 
+use super::own::{ISOMER, ISOMER_OID};
 use super::tables::OIDS;
-use super::{INFORMATION, OWN, PG_CATALOG, TABLES, check_oid, key_oid, text};
+use super::{FIRST_VIEW, INFORMATION, OWN, PG_CATALOG, TABLES, check_oid, key_oid, text};
 use crate::budget::Budget;
 use crate::catalog::{Catalog, Name, Named, SYSTEM, TEMPORARY, Table};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::types::SqlType;
 use sqlparser::ast::Expr;
-
-/// The oids of system views start here.
-const FIRST_VIEW: i64 = 12_000;
 
 /// The oid, the name and the statement of each index of a table; the statement is optionally
 /// pretty-printed.
@@ -176,6 +174,7 @@ impl Catalog {
         match name {
             "pg_catalog" => Some(PG_CATALOG),
             "information_schema" => Some(INFORMATION),
+            ISOMER => Some(ISOMER_OID),
             TEMPORARY => self.has_own().then_some(OWN),
             name => self.schemas.get(name).map(|schema| schema.oid.into()),
         }
@@ -206,7 +205,10 @@ pub(crate) fn serial_sequence(
 pub(crate) fn relation_name(catalog: &Catalog, oid: i64) -> String {
     match found_name(catalog, oid) {
         Some(name) => catalog.shown(&name),
-        None => system_name(oid).map_or_else(|| oid.to_string(), str::to_owned),
+        None => match super::own_view(oid) {
+            Some(own) => own.name().written(),
+            None => system_name(oid).map_or_else(|| oid.to_string(), str::to_owned),
+        },
     }
 }
 

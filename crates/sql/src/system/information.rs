@@ -50,6 +50,20 @@ pub(super) fn information_view_columns(
     view.columns.iter().enumerate().map(row).collect()
 }
 
+/// The columns of a view of the system.
+pub(super) fn own_columns(
+    name: &Name,
+    columns: &[(&str, SqlType)],
+    catalog: &Catalog,
+    around: &Surroundings,
+) -> Vec<Vec<Datum>> {
+    let row = |(at, (column, ty)): (usize, &(&str, SqlType))| {
+        let column = TableColumn::plain((*column).to_owned(), *ty);
+        information_column((name, at), &column, true, (None, catalog), around)
+    };
+    columns.iter().enumerate().map(row).collect()
+}
+
 fn information_column(
     (relation, at): (&Name, usize),
     column: &TableColumn,

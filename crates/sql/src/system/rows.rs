@@ -44,6 +44,7 @@ pub(super) fn classes(
         options.extend(is_in_memory.then(|| "backups_in=memory".to_owned()));
     }
     options.extend(design.is_ordered(table.id).then(|| "isolation=ordered".to_owned()));
+    options.extend(design.autopilot(table.id).map(|mode| format!("autopilot={mode}")));
     if !options.is_empty() {
         rows[0][25] = text(&crate::array::format(options.iter().map(|one| Some(&**one))));
     }
@@ -89,7 +90,14 @@ fn in_schema(mut row: Vec<Datum>, schema: &str, catalog: &Catalog) -> Vec<Datum>
     row
 }
 
-fn class(oid: i64, name: &str, kind: &str, am: i64, columns: usize, has_index: bool) -> Vec<Datum> {
+pub(super) fn class(
+    oid: i64,
+    name: &str,
+    kind: &str,
+    am: i64,
+    columns: usize,
+    has_index: bool,
+) -> Vec<Datum> {
     vec![
         int(oid),
         text(name),
@@ -178,7 +186,7 @@ pub(super) fn view_attributes(view: &View, access: &Access<'_>) -> Vec<Vec<Datum
 }
 
 /// A column of a relation; with flags for NOT NULL and a default, and the kind of its identity.
-fn attribute(
+pub(super) fn attribute(
     relation: i64,
     number: usize,
     name: &str,
@@ -418,6 +426,7 @@ pub(super) fn dependencies(catalog: &Catalog) -> Vec<Vec<Datum>> {
         };
         rows.extend(view.uses.iter().map(needs));
     }
+    rows.extend(super::own::dependencies(relations(catalog)));
     rows
 }
 
@@ -684,7 +693,13 @@ pub(super) fn descriptions(catalog: &Catalog) -> Vec<Vec<Datum>> {
     if catalog.schemas.values().any(is_public) && catalog.comment(PUBLIC as u32, "").is_none() {
         rows.push(vec![int(PUBLIC), schemas, int(0), text("standard public schema")]);
     }
+    rows.extend(super::own::descriptions(relations(catalog)));
     rows
+}
+
+/// The oids of the tables of relations, schemas and extensions.
+fn relations(catalog: &Catalog) -> [i64; 3] {
+    ["pg_class", "pg_namespace", "pg_extension"].map(|name| regclass(catalog, name).unwrap_or(0))
 }
 
 /// The rows of `pg_stats` for the columns of a table that has been analyzed.

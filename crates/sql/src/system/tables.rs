@@ -111,6 +111,8 @@ pub(super) static TABLES: &[Definition] = tables! {
         "spcoptions" TEXTS)
     "pg_catalog" "pg_init_privs" ("objoid" OID, "classoid" OID, "objsubid" I4, "privtype" TEXT,
         "initprivs" TEXTS)
+    "pg_catalog" "pg_extension" ("oid" OID, "extname" NAME, "extowner" OID, "extnamespace" OID,
+        "extrelocatable" BOOL, "extversion" TEXT, "extconfig" TEXTS, "extcondition" TEXTS)
     "pg_catalog" "pg_inherits" ("inhrelid" OID, "inhparent" OID, "inhseqno" I4,
         "inhdetachpending" BOOL)
     "pg_catalog" "pg_depend" ("classid" OID, "objid" OID, "objsubid" I4, "refclassid" OID,
@@ -184,6 +186,29 @@ pub(super) static TABLES: &[Definition] = tables! {
         "query_start" TSTZ, "state_change" TSTZ, "wait_event_type" TEXT, "wait_event" TEXT,
         "state" TEXT, "backend_xid" I8, "backend_xmin" I8, "query_id" I8, "query" TEXT,
         "backend_type" TEXT)
+    "pg_catalog" "pg_stat_database" ("datid" OID, "datname" NAME, "numbackends" I4,
+        "xact_commit" I8, "xact_rollback" I8, "blks_read" I8, "blks_hit" I8, "tup_returned" I8,
+        "tup_fetched" I8, "tup_inserted" I8, "tup_updated" I8, "tup_deleted" I8, "conflicts" I8,
+        "temp_files" I8, "temp_bytes" I8, "deadlocks" I8, "checksum_failures" I8,
+        "checksum_last_failure" TSTZ, "blk_read_time" F8, "blk_write_time" F8, "session_time" F8,
+        "active_time" F8, "idle_in_transaction_time" F8, "sessions" I8, "sessions_abandoned" I8,
+        "sessions_fatal" I8, "sessions_killed" I8, "stats_reset" TSTZ)
+    "pg_catalog" "pg_stat_user_tables" ("relid" OID, "schemaname" NAME, "relname" NAME,
+        "seq_scan" I8, "seq_tup_read" I8, "idx_scan" I8, "idx_tup_fetch" I8, "n_tup_ins" I8,
+        "n_tup_upd" I8, "n_tup_del" I8, "n_tup_hot_upd" I8, "n_live_tup" I8, "n_dead_tup" I8,
+        "n_mod_since_analyze" I8, "n_ins_since_vacuum" I8, "last_vacuum" TSTZ,
+        "last_autovacuum" TSTZ, "last_analyze" TSTZ, "last_autoanalyze" TSTZ, "vacuum_count" I8,
+        "autovacuum_count" I8, "analyze_count" I8, "autoanalyze_count" I8)
+    "pg_catalog" "pg_stat_all_tables" ("relid" OID, "schemaname" NAME, "relname" NAME,
+        "seq_scan" I8, "seq_tup_read" I8, "idx_scan" I8, "idx_tup_fetch" I8, "n_tup_ins" I8,
+        "n_tup_upd" I8, "n_tup_del" I8, "n_tup_hot_upd" I8, "n_live_tup" I8, "n_dead_tup" I8,
+        "n_mod_since_analyze" I8, "n_ins_since_vacuum" I8, "last_vacuum" TSTZ,
+        "last_autovacuum" TSTZ, "last_analyze" TSTZ, "last_autoanalyze" TSTZ, "vacuum_count" I8,
+        "autovacuum_count" I8, "analyze_count" I8, "autoanalyze_count" I8)
+    "pg_catalog" "pg_stat_statements" ("dbid" OID, "queryid" I8, "query" TEXT, "calls" I8,
+        "total_exec_time" F8, "min_exec_time" F8, "max_exec_time" F8, "mean_exec_time" F8,
+        "rows" I8, "errors" I8, "commits" I8, "at_one_site_percent" F8, "last_commit" TEXT,
+        "last" TSTZ)
     "pg_catalog" "pg_locks" ("locktype" TEXT, "database" OID, "relation" OID, "page" I4,
         "tuple" I2, "virtualxid" TEXT, "transactionid" I8, "classid" OID, "objid" OID,
         "objsubid" I2, "virtualtransaction" TEXT, "pid" I4, "mode" TEXT, "granted" BOOL,
@@ -212,7 +237,12 @@ pub(super) static TABLES: &[Definition] = tables! {
     "isomer" "heat" ("relation" TEXT, "first_key" TEXT, "end_key" TEXT, "partition" TEXT, "master" TEXT,
         "since" TSTZ, "seconds" I4, "reads" BIGINTS, "writes" BIGINTS)
     "isomer" "statements" ("query" TEXT, "calls" I8, "errors" I8, "total_ms" F8, "mean_ms" F8, "max_ms" F8,
-        "commits" I8, "at_one_site_percent" F8, "last_commit" TEXT, "last" TSTZ)
+        "commits" I8, "at_one_site_percent" F8, "last_commit" TEXT, "last" TSTZ, "min_ms" F8, "rows" I8)
+    "isomer" "all_statements" ("query" TEXT, "calls" I8, "errors" I8, "total_ms" F8, "mean_ms" F8, "max_ms" F8,
+        "commits" I8, "at_one_site_percent" F8, "last_commit" TEXT, "last" TSTZ, "min_ms" F8, "rows" I8)
+    "isomer" "copies" ("relation" TEXT, "first_key" TEXT, "end_key" TEXT, "site" TEXT, "is_master" BOOL,
+        "rows" I8, "bytes" I8, "lag_ms" F8, "reads_per_second" F8, "writes_per_second" F8)
+    "isomer" "settings" ("name" TEXT, "value" TEXT, "meaning" TEXT)
     "isomer" "gateways" ("name" TEXT, "has_conductor" BOOL, "silent_ms" F8, "news_behind" I8,
         "lock_waits" I8, "misses" I8)
     "isomer" "failovers" ("at" TSTZ, "site" TEXT, "event" TEXT)
@@ -224,6 +254,7 @@ pub(super) static TABLES: &[Definition] = tables! {
         "as_foretold_percent" F8, "taken_back_percent" F8)
     "isomer" "autopilot" ("strategy" TEXT, "mode" TEXT, "processor_percent_max" F8,
         "processor_percent" F8, "processor_ms" F8, "passes" I8, "samples" I8)
+    "isomer" "all_metrics" ("process" TEXT, "name" TEXT, "labels" TEXT, "kind" TEXT, "value" F8, "help" TEXT)
     "isomer" "metrics" ("name" TEXT, "labels" TEXT, "kind" TEXT, "value" F8, "help" TEXT)
 };
 
@@ -243,7 +274,6 @@ pub(super) static VOID: &[&str] = &[
     "pg_foreign_server",
     "pg_partitioned_table",
     "pg_event_trigger",
-    "pg_extension",
     "pg_subscription",
     "pg_default_acl",
     "pg_seclabel",

@@ -1,0 +1,247 @@
+//! Restraints: what operators let strategies do, by table, by time of the day, and by rate.
+//!
+//! ```text
+//!   a plan ──┬─ mode of its table ──── off, recommend ─▶ dropped
+//!            │                    └─── approve ────────▶ proposed
+//!            └─ auto ─ the window is open? ─ the budget has room? ─▶ carried out, else dropped
+//! ```
+//!
+//! **The mode of a table** restricts the mode of the server, and never extends it: the lesser of
+//! both counts, in the order off, recommend, approve, auto. **The window** is a part of each day in
+//! UTC, in which strategies may begin changes. **The budget** is a number of changes in any
+//! [`BUDGET_NS`]; a plan is cut where the budget ends. Proposals wait for an operator, so neither
+//! the window nor the budget restricts them.
+//!
+//! A dropped change is planned again while the load still asks for it. Changes that operators start
+//! are not restrained. Times are arguments.
+
+use crate::learned::Mode;
+use isomer_design::{Change, Plan, TableId, Time};
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::str::FromStr;
+
+/// The time over which the budget of changes is counted, in nanoseconds.
+pub const BUDGET_NS: u64 = 60 * 1_000_000_000;
+
+const DAY_S: u64 = 24 * 60 * 60;
+const NS: u64 = 1_000_000_000;
+
+/// A part of each day, in UTC.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Window {
+    /// Its first minute of the day.
+    from: u32,
+    /// The first minute behind it; before `from` if the window spans midnight.
+    to: u32,
+}
+
+impl Window {
+    /// True if the window is open.
+    pub fn contains(&self, now: Time) -> bool {
+        let minute = (now.0 / NS % DAY_S / 60) as u32;
+        match self.from < self.to {
+            true => (self.from..self.to).contains(&minute),
+            false => minute >= self.from || minute < self.to,
+        }
+    }
+}
+
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [from, to] = [self.from, self.to].map(|at| format!("{:02}:{:02}", at / 60, at % 60));
+        write!(f, "{from}-{to}")
+    }
+}
+
+impl FromStr for Window {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Window, String> {
+        let minute = |text: &str| {
+            let (hour, minute) = text.trim().split_once(':')?;
+            let (hour, minute): (u32, u32) = (hour.parse().ok()?, minute.parse().ok()?);
+            (hour < 24 && minute < 60 || (hour, minute) == (24, 0)).then_some(hour * 60 + minute)
+        };
+        let both = text.split_once('-').and_then(|(from, to)| Some((minute(from)?, minute(to)?)));
+        match both {
+            Some((from, to)) if from != to && from < 24 * 60 => Ok(Window { from, to }),
+            _ => {
+                Err("It is two times of the day in UTC, such as '22:00-06:00', or 'always'."
+                    .to_owned())
+            }
+        }
+    }
+}
+
+/// The reason why a change of a strategy was not begun.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Withheld {
+    /// All changes are turned off.
+    Switch,
+    /// The mode of the table.
+    Mode,
+    /// The window is closed.
+    Window,
+    /// The budget is spent.
+    Budget,
+}
+
+impl Withheld {
+    /// All reasons.
+    pub const ALL: [Withheld; 4] =
+        [Withheld::Switch, Withheld::Mode, Withheld::Window, Withheld::Budget];
+
+    /// The reason in one word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Withheld::Switch => "switch",
+            Withheld::Mode => "mode",
+            Withheld::Window => "window",
+            Withheld::Budget => "budget",
+        }
+    }
+}
+
+/// The parts of a plan by what becomes of them.
+#[derive(Clone, Default, PartialEq, Debug)]
+pub struct Sifted {
+    /// Is carried out.
+    pub carried: Plan,
+    /// Waits for an operator.
+    pub proposed: Plan,
+    /// The changes that are dropped, by reason.
+    pub withheld: BTreeMap<Withheld, u64>,
+}
+
+/// See the [module documentation](self).
+#[derive(Clone, Default, Debug)]
+pub struct Restraints {
+    /// The modes of tables, by the store tables of their rows, indexes and layouts.
+    pub modes: BTreeMap<TableId, Mode>,
+    /// When changes may begin; `None`: always.
+    pub window: Option<Window>,
+    /// The budget; `None`: none.
+    pub per_minute: Option<u32>,
+    /// When changes were begun in the last [`BUDGET_NS`].
+    begun: VecDeque<Time>,
+}
+
+impl Restraints {
+    /// Sorts the changes that a strategy wants now by their fate, in the server's mode.
+    pub fn sift(&mut self, now: Time, server: Mode, plan: Plan) -> Sifted {
+        let with = |steps| Plan { reason: plan.reason.clone(), steps };
+        let (mut carried, mut proposed, mut sifted) = (Vec::new(), Vec::new(), Sifted::default());
+        while self.begun.front().is_some_and(|at| at.0 + BUDGET_NS <= now.0) {
+            self.begun.pop_front();
+        }
+        let is_open = self.window.is_none_or(|window| window.contains(now));
+        for step in plan.steps.iter().cloned() {
+            let has_room = |begun: &VecDeque<Time>, most: u32| begun.len() < most as usize;
+            let withheld = match self.mode_of(server, &step.change) {
+                Mode::Off | Mode::Recommend => Withheld::Mode,
+                Mode::Approve => {
+                    proposed.push(step);
+                    continue;
+                }
+                Mode::Auto if !is_open => Withheld::Window,
+                Mode::Auto if self.per_minute.is_some_and(|most| !has_room(&self.begun, most)) => {
+                    Withheld::Budget
+                }
+                Mode::Auto => {
+                    self.begun.push_back(now);
+                    carried.push(step);
+                    continue;
+                }
+            };
+            *sifted.withheld.entry(withheld).or_default() += 1;
+        }
+        if self.per_minute.is_none() {
+            self.begun.clear();
+        }
+        Sifted { carried: with(carried), proposed: with(proposed), ..sifted }
+    }
+
+    fn mode_of(&self, server: Mode, change: &Change) -> Mode {
+        let of_table = change.table().and_then(|table| self.modes.get(&table));
+        of_table.map_or(server, |mode| (*mode).min(server))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use isomer_design::{Key, Step};
+
+    fn plan(tables: &[u32]) -> Plan {
+        let step = |table: &u32| {
+            let change = Change::Split { table: TableId(*table), at: Key::int(5) };
+            Step::new(change, "hot")
+        };
+        Plan { reason: "hot".to_owned(), steps: tables.iter().map(step).collect() }
+    }
+
+    fn tables(plan: &Plan) -> Vec<u32> {
+        plan.changes().filter_map(|change| Some(change.table()?.0)).collect()
+    }
+
+    /// 2026-03-01 at this minute of the day.
+    fn at(minute: u64) -> Time {
+        Time((1_772_323_200 + minute * 60) * NS)
+    }
+
+    #[test]
+    fn a_window_is_a_part_of_each_day_also_over_midnight() {
+        let night: Window = "22:00-06:00".parse().expect("a window");
+        let open = |window: Window, minute| window.contains(at(minute));
+        assert!(open(night, 22 * 60) && open(night, 0) && open(night, 5 * 60 + 59));
+        assert!(!open(night, 6 * 60) && !open(night, 21 * 60 + 59));
+        let day: Window = "6:30 - 24:00".parse().expect("a window");
+        assert!(open(day, 6 * 60 + 30) && open(day, 23 * 60 + 59) && !open(day, 6 * 60 + 29));
+        assert_eq!(
+            (night.to_string(), day.to_string()),
+            ("22:00-06:00".into(), "06:30-24:00".into())
+        );
+        for wrong in
+            ["", "22:00", "22-6", "25:00-06:00", "22:61-06:00", "06:00-06:00", "24:00-1:00"]
+        {
+            assert!(wrong.parse::<Window>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_mode_of_a_table_restricts_that_of_the_server() {
+        let mut restraints = Restraints::default();
+        for (table, mode) in [(1, Mode::Off), (2, Mode::Recommend), (3, Mode::Approve)] {
+            restraints.modes.insert(TableId(table), mode);
+        }
+        restraints.modes.insert(TableId(4), Mode::Auto);
+        let sifted = restraints.sift(at(0), Mode::Auto, plan(&[1, 2, 3, 4, 5]));
+        assert_eq!((tables(&sifted.carried), tables(&sifted.proposed)), (vec![4, 5], vec![3]));
+        assert_eq!(sifted.withheld, BTreeMap::from([(Withheld::Mode, 2)]));
+        let sifted = restraints.sift(at(0), Mode::Approve, plan(&[1, 3, 4, 5]));
+        assert_eq!((tables(&sifted.carried), tables(&sifted.proposed)), (vec![], vec![3, 4, 5]));
+    }
+
+    #[test]
+    fn outside_of_the_window_plans_are_dropped_and_proposals_wait() {
+        let window = "22:00-06:00".parse().ok();
+        let mut restraints = Restraints { window, ..Restraints::default() };
+        restraints.modes.insert(TableId(3), Mode::Approve);
+        let sifted = restraints.sift(at(12 * 60), Mode::Auto, plan(&[1, 3]));
+        assert_eq!((tables(&sifted.carried), tables(&sifted.proposed)), (vec![], vec![3]));
+        assert_eq!(sifted.withheld, BTreeMap::from([(Withheld::Window, 1)]));
+        let sifted = restraints.sift(at(23 * 60), Mode::Auto, plan(&[1]));
+        assert_eq!(tables(&sifted.carried), [1]);
+    }
+
+    #[test]
+    fn a_plan_is_cut_where_the_budget_of_the_minute_ends() {
+        let mut restraints = Restraints { per_minute: Some(3), ..Restraints::default() };
+        let mut carried = |time, plan| tables(&restraints.sift(time, Mode::Auto, plan).carried);
+        assert_eq!(carried(at(0), plan(&[1, 2])), [1, 2]);
+        assert_eq!(carried(Time(at(0).0 + NS), plan(&[3, 4])), [3]);
+        assert!(carried(Time(at(1).0 - 1), plan(&[5])).is_empty());
+        assert_eq!(carried(at(1), plan(&[6, 7, 8])), [6, 7]);
+    }
+}

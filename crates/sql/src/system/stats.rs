@@ -1,0 +1,182 @@
+//! Statistics that monitoring tools read: `pg_stat_database`, `pg_stat_user_tables` and
+//! `pg_stat_statements`.
+//!
+//! Counts are sums over all gateways that answer, from their starts. A column of PostgreSQL without
+//! a counterpart here, such as `blks_read`, is NULL. `pg_stat_statements` has no column `userid`,
+//! because shapes of statements are not counted by user.
+
+use super::{DATABASE, DESIGN_ROLE, int, text};
+use crate::catalog::{Catalog, TEMPORARY, Table};
+use crate::datum::Datum;
+use crate::rights::READ_ALL_STATS;
+use crate::transaction::Surroundings;
+use isomer_design::TableId;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The counts of transactions and rows for `pg_stat_database` and `pg_stat_user_tables`. Work of
+/// transactions that were rolled back is included, as in PostgreSQL.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Counts {
+    /// Transactions that committed.
+    pub commits: u64,
+    /// Transactions that were rolled back.
+    pub rollbacks: u64,
+    /// Statements that were refused because of a deadlock.
+    pub deadlocks: u64,
+    /// The store tables of tables and indexes that were used.
+    pub tables: BTreeMap<TableId, RowCounts>,
+}
+
+/// The counts of a store table.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RowCounts {
+    /// Reads of all of its keys.
+    pub scans: u64,
+    /// Rows that these visited.
+    pub scanned: u64,
+    /// Reads of one key, or of a range of keys.
+    pub lookups: u64,
+    /// Rows that these visited.
+    pub fetched: u64,
+    /// Rows by what was done with them, in the order of [`RowChange`].
+    pub changed: [u64; 3],
+}
+
+/// A change of a row of a table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "they are what SQL calls so")]
+pub enum RowChange {
+    Inserted,
+    Updated,
+    Deleted,
+}
+
+impl RowCounts {
+    /// Adds the counts of others.
+    pub fn add(&mut self, more: &RowCounts) {
+        self.scans += more.scans;
+        self.scanned += more.scanned;
+        self.lookups += more.lookups;
+        self.fetched += more.fetched;
+        self.changed.iter_mut().zip(more.changed).for_each(|(count, more)| *count += more);
+    }
+}
+
+impl Counts {
+    /// Adds the counts of others.
+    pub fn add(&mut self, more: &Counts) {
+        self.commits += more.commits;
+        self.rollbacks += more.rollbacks;
+        self.deadlocks += more.deadlocks;
+        more.tables
+            .iter()
+            .for_each(|(table, more)| self.tables.entry(*table).or_default().add(more));
+    }
+}
+
+fn count(count: u64) -> Datum {
+    int(i64::try_from(count).unwrap_or(i64::MAX))
+}
+
+/// The row of the database.
+pub(super) fn database(around: &Surroundings) -> Vec<Vec<Datum>> {
+    let Counts { commits, rollbacks, deadlocks, tables } = around.design.counts();
+    let mut sum = RowCounts::default();
+    tables.values().for_each(|table| sum.add(table));
+    let [inserted, updated, deleted] = sum.changed;
+    let null = || Datum::Null;
+    vec![vec![
+        int(DATABASE),
+        text(&around.database),
+        int(around.sessions.sessions().shown.len() as i64),
+        count(commits),
+        count(rollbacks),
+        null(),
+        null(),
+        count(sum.scanned + sum.fetched),
+        count(sum.fetched),
+        count(inserted),
+        count(updated),
+        count(deleted),
+        null(),
+        // No statement writes temporary files.
+        int(0),
+        int(0),
+        count(deadlocks),
+        null(),
+        null(),
+        null(),
+        null(),
+        null(),
+        null(),
+        null(),
+        null(),
+        null(),
+        null(),
+        null(),
+        null(),
+    ]]
+}
+
+/// A row for each table. Reads of a table and of its indexes are added up: reads of all keys as
+/// sequential scans, others as index scans. The number of live rows is that of the last ANALYZE.
+pub(super) fn tables(catalog: &Catalog, around: &Surroundings) -> Vec<Vec<Datum>> {
+    let counts = around.design.counts();
+    let row = |table: &Arc<Table>| {
+        let mut sum = RowCounts::default();
+        let parts = table.parts().filter_map(|(id, _)| counts.tables.get(&id));
+        parts.for_each(|part| sum.add(part));
+        let [inserted, updated, deleted] = sum.changed;
+        let known = catalog.statistics.get(&table.oid);
+        let mut row = vec![
+            int(table.oid.into()),
+            text(&table.schema_name),
+            text(&table.name),
+            count(sum.scans),
+            count(sum.scanned),
+            count(sum.lookups),
+            count(sum.fetched),
+            count(inserted),
+            count(updated),
+            count(deleted),
+            Datum::Null,
+            known.map_or(Datum::Null, |known| int(known.rows as i64)),
+        ];
+        row.resize(COLUMNS_OF_TABLES, Datum::Null);
+        row
+    };
+    let shown = catalog.tables.values().filter(|table| table.schema_name != TEMPORARY);
+    shown.map(row).collect()
+}
+
+/// The number of columns of `pg_stat_user_tables`.
+const COLUMNS_OF_TABLES: usize = 23;
+
+/// A row for each shape of statements. Shapes are shown to roles that may see the statements of all
+/// sessions.
+pub(super) fn statements(catalog: &Catalog, around: &Surroundings) -> Vec<Vec<Datum>> {
+    let who = &around.identity;
+    if !who.acts_as(DESIGN_ROLE) && !who.acts_as(READ_ALL_STATS) {
+        return Vec::new();
+    }
+    let row = |shape: Vec<Datum>| {
+        let Ok(shape) = <[Datum; 12]>::try_from(shape) else { return Vec::new() };
+        let [query, calls, errors, total, mean, longest, commits, local, place, last, least, rows] =
+            shape;
+        let number = query.as_text().map_or(0, number_of);
+        let known = [int(DATABASE), int(number), query, calls, total, least, longest, mean];
+        known.into_iter().chain([rows, errors, commits, local, place, last]).collect()
+    };
+    around.design.rows("all_statements", catalog).into_iter().map(row).collect()
+}
+
+/// The number of a shape: its text, hashed (FNV-1a), so that it is the same at all gateways and
+/// after each restart.
+fn number_of(text: &str) -> i64 {
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    hash as i64
+}
