@@ -19,6 +19,7 @@ use crate::numbers::{NUMBERS, Numbers};
 use crate::snapshots::{Exported, Exports};
 use crate::tally::Tally;
 use crate::temporary::Temporaries;
+use isomer_cluster::open::first_ordered_read;
 use isomer_cluster::{
     CancelToken, Error, Expect, Failure, Isolation, Lack, LockMode, LogError, OpenDatabaseError,
     OpenError, OpenTransaction, Ran, Refusal, Savepoint, share_snapshot,
@@ -540,6 +541,12 @@ impl Transaction for Backend {
             Expect::Anything => Base::Any,
         };
         Ok(LockedRow { exists: locked.exists, base })
+    }
+
+    fn has_come_since(&mut self, table: TableId, key: &Key) -> Result<bool, SqlError> {
+        let Some(first) = first_ordered_read(&self.txn, table) else { return Ok(false) };
+        let there = self.get_locked(table, key, &mut |_| {})?;
+        Ok(matches!(there.base, Base::Version(Some(time)) if time > first))
     }
 
     fn put(

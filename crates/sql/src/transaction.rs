@@ -162,6 +162,15 @@ pub trait Transaction {
         visit: &mut dyn FnMut(&[u8]),
     ) -> Result<LockedRow, SqlError>;
 
+    /// True if a row of a table without row locks was committed since the transaction first read
+    /// such a table.
+    ///
+    /// # Errors
+    /// 40001.
+    fn has_come_since(&mut self, _table: TableId, _key: &Key) -> Result<bool, SqlError> {
+        Ok(false)
+    }
+
     /// Writes a row; `None` deletes it.
     ///
     /// # Errors

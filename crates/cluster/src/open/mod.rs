@@ -62,5 +62,7 @@ pub(crate) mod workspace;
 pub use gateway::{CancelReason, CancelToken, Gateway};
 pub use locks::{Asked, LockMode, LockShown, Owner, RowLocks};
 pub use snapshot::SharedSnapshot;
-pub use transaction::{Isolation, Locked, OpenError, OpenTransaction, Savepoint, own_table};
+pub use transaction::{
+    Isolation, Locked, OpenError, OpenTransaction, Savepoint, first_ordered_read, own_table,
+};
 pub(crate) use transaction::{is_to_queue, lock_contended};

@@ -19,7 +19,7 @@
 mod moves;
 mod ordered;
 
-pub use ordered::own_table;
+pub use ordered::{first_ordered_read, own_table};
 pub(crate) use ordered::{is_to_queue, lock_contended};
 
 use super::commit::{footprint, logged_at};

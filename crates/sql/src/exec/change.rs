@@ -13,7 +13,7 @@
 
 use super::find::decode;
 use super::foreign::Noted;
-use super::write::{duplicate, encode, key_of, patch, show};
+use super::write::{encode, key_of, patch, show};
 use super::{Exec, Row, key_bytes, row_bytes};
 use crate::budget::Held;
 use crate::catalog::Table;
@@ -325,8 +325,8 @@ impl Exec<'_> {
             if same && new_key == *key {
                 continue;
             }
-            if !same && self.taken(table, index, new, Some(key))?.is_some() {
-                return Err(duplicate(table, &index.name, &index.parts, new, self));
+            if !same && let Some(other) = self.taken(table, index, new, Some(key))? {
+                return Err(self.taken_by(table, &other, (&index.name, &index.parts), new));
             }
             self.put_entry(table, index, &old_row(), false)?;
             self.put_entry(table, index, new, true)?;
@@ -346,7 +346,8 @@ impl Exec<'_> {
         self.txn.borrow_mut().look_again();
         let there = self.txn.borrow_mut().get_locked(table.id, key, &mut |_| {})?;
         if there.exists {
-            return Err(duplicate(table, &table.key_name, &table.key_parts(), new, self));
+            let wanted = (table.key_name.as_str(), &*table.key_parts());
+            return Err(self.taken_by(table, key, wanted, new));
         }
         Ok(there.base)
     }

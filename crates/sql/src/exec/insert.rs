@@ -9,7 +9,7 @@
 
 use super::change::Before;
 use super::foreign::Noted;
-use super::write::{duplicate, encode};
+use super::write::encode;
 use super::{Exec, Row, key_bytes, row_bytes};
 use crate::budget::Held;
 use crate::catalog::{Index, Part, Table};
@@ -182,15 +182,11 @@ impl Exec<'_> {
         let mut base = Base::Version(None);
         // The indexes in ON CONFLICT are checked before all others: a conflict there has
         // precedence.
-        let named = || plan.conflict.iter().flat_map(|conflict| &conflict.indexes);
-        let mut obstacle = self.obstacle(table, named(), &values, None)?;
+        let named = plan.conflict.iter().flat_map(|conflict| &conflict.indexes);
+        let mut obstacle = self.obstacle(table, named, &values, None)?;
         if table.has_key() {
             let there = self.txn.borrow_mut().get_locked(table.id, &key, &mut |_| {})?;
             base = there.base;
-            if there.exists && obstacle.is_none() {
-                // Nothing is locked in an ordered table: the row may have come in the meantime.
-                obstacle = self.obstacle(table, named(), &values, None)?;
-            }
             if there.exists && obstacle.is_none() {
                 let (constraint, parts) = (table.key_name.clone(), table.key_parts());
                 obstacle = Some(Obstacle { key: key.clone(), constraint, parts, index: None });
@@ -213,7 +209,10 @@ impl Exec<'_> {
             return Ok(Some(values));
         };
         match plan.conflict.as_ref().filter(|conflict| is_meant(conflict, &obstacle)) {
-            None => Err(duplicate(table, &obstacle.constraint, &obstacle.parts, &values, self)),
+            None => {
+                let wanted = (obstacle.constraint.as_str(), &*obstacle.parts);
+                Err(self.taken_by(table, &obstacle.key, wanted, &values))
+            }
             Some(Conflict { set: None, .. }) => Ok(None),
             Some(Conflict { set: Some(_), .. })
                 if written.keys.contains(&obstacle.key)

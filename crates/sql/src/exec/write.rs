@@ -363,6 +363,26 @@ impl Exec<'_> {
         self.other_row(table, index, &prefix, own)
     }
 
+    /// The error of a row whose values in a constraint another row has.
+    pub(super) fn taken_by(
+        &self,
+        table: &Table,
+        other: &Key,
+        (constraint, parts): (&str, &[Part]),
+        values: &[Datum],
+    ) -> SqlError {
+        match self.txn.borrow_mut().has_come_since(table.id, other) {
+            Err(error) => error,
+            Ok(false) => duplicate(table, constraint, parts, values, self),
+            // It may be a later version of a row that the transaction has read, or looked for.
+            Ok(true) => {
+                let message =
+                    "another transaction has written the same values since this one began";
+                SqlError::new(code::SERIALIZATION, message).hint("Run the transaction again.")
+            }
+        }
+    }
+
     /// The key of the first row, except `own`, whose current entry in an index has this prefix.
     fn other_row(
         &self,
@@ -443,7 +463,7 @@ pub(crate) fn shown_key(
 }
 
 /// 23505, as PostgreSQL words it.
-pub(crate) fn duplicate(
+fn duplicate(
     table: &Table,
     constraint: &str,
     parts: &[Part],

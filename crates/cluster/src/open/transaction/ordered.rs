@@ -129,6 +129,12 @@ pub fn own_table<T: Transport>(txn: &mut OpenTransaction<T>, table: TableId) {
     txn.ordered.own.insert(table);
 }
 
+/// The time of the first read of an ordered table, if `table` is one.
+pub fn first_ordered_read<T: Transport>(txn: &OpenTransaction<T>, table: TableId) -> Option<Time> {
+    let is_ordered = txn.ordered.has(txn.gateway.router(), table);
+    txn.ordered.reads().iter().map(ReadSet::at).min().filter(|_| is_ordered)
+}
+
 /// Refuses the commit of a transaction to tables that were switched since it began: its reads were
 /// kept, or its rows locked, for the other way.
 pub(super) fn check_switches<T: Transport>(txn: &OpenTransaction<T>) -> Result<(), OpenError> {
