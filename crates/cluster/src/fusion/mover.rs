@@ -19,7 +19,7 @@ pub(crate) struct Mover {
     limit: AtomicUsize,
     /// The number of rows that may still move to the own sites.
     room: AtomicUsize,
-    /// True if rows have moved, or the limit has changed, since the own sites were looked at.
+    /// True if rows have moved, or the limit has changed, since the last look at the own sites.
     is_changed: AtomicBool,
 }
 

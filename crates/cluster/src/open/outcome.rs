@@ -51,7 +51,7 @@ use std::cell::Cell;
 
 /// The number of times that the request is sent again or the rows are read, at least.
 const ATTEMPTS_MIN: usize = 64;
-/// For how long the outcome is looked for. Longer than a takeover by a new conductor lasts.
+/// The time after which the outcome counts as unknown: longer than a takeover by a new conductor.
 const LOOKED_FOR_NS: u64 = 30_000_000_000;
 
 /// Why a transaction has not committed.

@@ -13,7 +13,7 @@
 
 use super::find::decode;
 use super::foreign::Noted;
-use super::write::{encode, key_of, patch, show};
+use super::write::{encode, key_of, patch, show, taken_by};
 use super::{Exec, Row, key_bytes, row_bytes};
 use crate::budget::Held;
 use crate::catalog::Table;
@@ -326,7 +326,7 @@ impl Exec<'_> {
                 continue;
             }
             if !same && let Some(other) = self.taken(table, index, new, Some(key))? {
-                return Err(self.taken_by(table, &other, (&index.name, &index.parts), new));
+                return Err(taken_by(self, table, &other, (&index.name, &index.parts), new));
             }
             self.put_entry(table, index, &old_row(), false)?;
             self.put_entry(table, index, new, true)?;
@@ -347,7 +347,7 @@ impl Exec<'_> {
         let there = self.txn.borrow_mut().get_locked(table.id, key, &mut |_| {})?;
         if there.exists {
             let wanted = (table.key_name.as_str(), &*table.key_parts());
-            return Err(self.taken_by(table, key, wanted, new));
+            return Err(taken_by(self, table, key, wanted, new));
         }
         Ok(there.base)
     }

@@ -9,7 +9,7 @@
 
 use super::change::Before;
 use super::foreign::Noted;
-use super::write::encode;
+use super::write::{encode, taken_by};
 use super::{Exec, Row, key_bytes, row_bytes};
 use crate::budget::Held;
 use crate::catalog::{Index, Part, Table};
@@ -211,7 +211,7 @@ impl Exec<'_> {
         match plan.conflict.as_ref().filter(|conflict| is_meant(conflict, &obstacle)) {
             None => {
                 let wanted = (obstacle.constraint.as_str(), &*obstacle.parts);
-                Err(self.taken_by(table, &obstacle.key, wanted, &values))
+                Err(taken_by(self, table, &obstacle.key, wanted, &values))
             }
             Some(Conflict { set: None, .. }) => Ok(None),
             Some(Conflict { set: Some(_), .. })

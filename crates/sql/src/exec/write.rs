@@ -363,26 +363,6 @@ impl Exec<'_> {
         self.other_row(table, index, &prefix, own)
     }
 
-    /// The error of a row whose values in a constraint another row has.
-    pub(super) fn taken_by(
-        &self,
-        table: &Table,
-        other: &Key,
-        (constraint, parts): (&str, &[Part]),
-        values: &[Datum],
-    ) -> SqlError {
-        match self.txn.borrow_mut().has_come_since(table.id, other) {
-            Err(error) => error,
-            Ok(false) => duplicate(table, constraint, parts, values, self),
-            // It may be a later version of a row that the transaction has read, or looked for.
-            Ok(true) => {
-                let message =
-                    "another transaction has written the same values since this one began";
-                SqlError::new(code::SERIALIZATION, message).hint("Run the transaction again.")
-            }
-        }
-    }
-
     /// The key of the first row, except `own`, whose current entry in an index has this prefix.
     fn other_row(
         &self,
@@ -460,6 +440,25 @@ pub(crate) fn shown_key(
     };
     let shown: Vec<String> = parts.iter().map(shown).collect();
     format!("({})=({})", names.join(", "), shown.join(", "))
+}
+
+/// The error of a row whose values in a constraint another row has.
+pub(super) fn taken_by(
+    exec: &Exec<'_>,
+    table: &Table,
+    other: &Key,
+    (constraint, parts): (&str, &[Part]),
+    values: &[Datum],
+) -> SqlError {
+    match exec.txn.borrow_mut().has_come_since(table.id, other) {
+        Err(error) => error,
+        Ok(false) => duplicate(table, constraint, parts, values, exec),
+        // It may be a later version of a row that the transaction has read, or looked for.
+        Ok(true) => {
+            let message = "another transaction has written the same values since this one began";
+            SqlError::new(code::SERIALIZATION, message).hint("Run the transaction again.")
+        }
+    }
 }
 
 /// 23505, as PostgreSQL words it.

@@ -10,9 +10,9 @@
 //! serializable without that; one that has read at several times is ordered as well.
 //!
 //! **Hot rows.** Of the writers of one row, one is applied in each batch. A client whose commit has
-//! met another writer of a row therefore locks that row when its next transaction begins: before its
-//! first statement ([`crate::queue_again`]), or else before it takes a snapshot. So clients that
-//! repeat their transactions queue for the row.
+//! met another writer of a row therefore locks that row when its next transaction begins: before
+//! its first statement ([`crate::queue_again`]), or else before it takes a snapshot. So clients
+//! that repeat their transactions queue for the row.
 //!
 //! A table that the transaction has created itself has no order yet, because no other transaction
 //! can see it. So a definition and the first rows of its table are one ordinary commit.
