@@ -49,10 +49,11 @@ use isomer_site::{
 use isomer_strategy::Place;
 use std::cell::Cell;
 
-/// The number of times that the request is sent again or the rows are read, at least.
-const ATTEMPTS_MIN: usize = 64;
-/// The time after which the outcome counts as unknown: longer than a takeover by a new conductor.
-const LOOKED_FOR_NS: u64 = 30_000_000_000;
+/// The number of times that the request is sent again or the rows are read.
+const ATTEMPTS_MAX: usize = 64;
+/// The time for which attempts do not count while the process has no seat, or a site cannot be
+/// asked: longer than a takeover by a new conductor.
+const OUTAGE_NS: u64 = 30_000_000_000;
 
 /// Why a transaction has not committed.
 pub(super) enum NotCommitted {
@@ -102,7 +103,7 @@ impl<T: Transport> Commit<'_, T> {
         let lost_at = transport.now().0;
         let newest_from = lost_at + transport.stale_for();
         let mut attempts = 0;
-        while attempts < ATTEMPTS_MIN || transport.now().0 < lost_at + LOOKED_FOR_NS {
+        while attempts < ATTEMPTS_MAX {
             attempts += 1;
             let mut is_worth_a_look = true;
             if published_at.get().is_none() {
@@ -135,8 +136,10 @@ impl<T: Transport> Commit<'_, T> {
                         }
                         continue;
                     }
-                    // A site may have failed again, or the process may have no seat for now.
-                    Ok(Ok(Outcome::Unknown) | Err(_)) => {}
+                    // The site may have failed again.
+                    Ok(Ok(Outcome::Unknown) | Err(Error::Gone)) => {}
+                    Ok(Err(_)) if transport.now().0 < lost_at + OUTAGE_NS => attempts -= 1,
+                    Ok(Err(_)) => break,
                     Err(_) => break,
                 }
             }
