@@ -179,7 +179,7 @@ pub fn read(
         syntax(&error.message, Some((error.location.line, error.location.column)), text)
     })?;
     budget.tick(16 * tokens.len())?;
-    let mut tokens = rewrite::join_literals(tokens, text)?;
+    let mut tokens = rewrite::spell_out_isnull(rewrite::join_literals(tokens, text)?);
     for token in &mut tokens {
         if let Token::Word(word) = &mut token.token {
             cut_name(word, notices);

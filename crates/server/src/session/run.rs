@@ -28,6 +28,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The number of runs of a statement before the next ones wait, each twice as long.
+const QUICK_RUNS: u32 = 3;
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+
 /// True for a text that begins with ALTER SYSTEM, ALTER TABLE or CHECKPOINT: it has no secrets.
 fn is_about_design(text: &str) -> bool {
     let mut words = text.split_whitespace().map(str::to_ascii_lowercase);
@@ -349,7 +353,7 @@ impl Session {
         flush: &mut dyn Flush,
     ) -> Result<(), SqlError> {
         let (mark, numbers) = (out.mark(), self.numbers.borrow().mark());
-        for _ in 0..RUNS_MAX {
+        for run in 1..=RUNS_MAX {
             let is_alone = self.txn.is_none();
             // A transaction without reads and writes can take a new snapshot.
             let is_used = self.txn.as_ref().is_some_and(|backend| backend.is_used);
@@ -381,6 +385,11 @@ impl Session {
                 None => self.txn = None,
             }
             self.numbers_back_to(&numbers);
+            // Others may be taking over from a site. All pauses are longer than that takes.
+            if let Some(more) = run.checked_sub(QUICK_RUNS).filter(|_| run < RUNS_MAX) {
+                let pause = FIRST_PAUSE * 2_u32.pow(more);
+                self.engine.gateway().pause(&self.cancel, pause).map_err(explain)?;
+            }
         }
         let message = "the rows of the statement moved away each time it was run";
         Err(SqlError::new(code::SERIALIZATION, message).hint("Run the transaction again."))

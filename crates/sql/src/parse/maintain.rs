@@ -25,6 +25,17 @@ impl Maintenance {
     }
 }
 
+/// The options of VACUUM alone. None has an effect here.
+const OF_VACUUM: &[&str] = &[
+    "disable_page_skipping",
+    "freeze",
+    "full",
+    "index_cleanup",
+    "parallel",
+    "process_toast",
+    "truncate",
+];
+
 /// Parses one of these statements.
 pub(super) fn statement(tokens: Vec<TokenWithSpan>) -> Result<Maintenance, ParserError> {
     let mut parser = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(tokens);
@@ -33,6 +44,13 @@ pub(super) fn statement(tokens: Vec<TokenWithSpan>) -> Result<Maintenance, Parse
     if parser.consume_token(&Token::LParen) {
         loop {
             let option = parser.parse_identifier()?.value.to_lowercase();
+            let of_both = ["analyze", "analyse", "verbose", "skip_locked"];
+            let known = if vacuums { OF_VACUUM } else { &[] };
+            if !of_both.contains(&&*option) && !known.contains(&&*option) {
+                let tag = if vacuums { "VACUUM" } else { "ANALYZE" };
+                let what = format!("unrecognized {tag} option \"{option}\"");
+                return Err(ParserError::ParserError(what));
+            }
             let value = match parser.peek_token().token {
                 Token::Comma | Token::RParen => "true".to_owned(),
                 _ => parser.next_token().token.to_string().to_lowercase(),

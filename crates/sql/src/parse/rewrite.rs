@@ -8,6 +8,34 @@ use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Whitespace};
 
+/// Replaces `ISNULL` behind an operand by `IS NULL`, which the parser knows. It would take the word
+/// for an alias.
+pub(super) fn spell_out_isnull(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let mut spelled: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
+    let mut tokens = tokens.into_iter().peekable();
+    while let Some(token) = tokens.next() {
+        let is_it = matches!(&token.token, Token::Word(word)
+            if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("isnull"));
+        let mut before = spelled.iter().rev().map(|it| &it.token);
+        let before = before.find(|it| !matches!(it, Token::Whitespace(_)));
+        // Such a word is a name, or nothing that the grammar knows.
+        let is_name = match before {
+            Some(Token::Word(word)) => word.keyword == Keyword::AS,
+            None | Some(Token::Period | Token::Comma | Token::LParen) => true,
+            Some(_) => false,
+        };
+        let is_called = tokens.peek().is_some_and(|next| next.token == Token::LParen);
+        if !is_it || is_name || is_called {
+            spelled.push(token);
+            continue;
+        }
+        let words = [Token::make_keyword("IS"), Token::Whitespace(Whitespace::Space)];
+        let words = words.into_iter().chain([Token::make_keyword("NULL")]);
+        spelled.extend(words.map(|word| TokenWithSpan { token: word, span: token.span }));
+    }
+    spelled
+}
+
 /// Joins literals that continue on the next line: `'foo'`, a line end, `'bar'` is `'foobar'`.
 ///
 /// # Errors
