@@ -137,6 +137,9 @@ fn every_process_runs_sql_and_may_be_killed() {
                 let Some(mut client) = client_at(ports[2]) else { return false };
                 [known, written].iter().all(|text| client.simple_query(text).is_ok())
             });
+            // Another process is asked, as the first one does not answer.
+            let status = isomer(&["cluster", "status", "--config", &config]);
+            assert!(status.out.contains("over several"), "{}", status.err);
         })
     });
     let mut client = clients(&ports[1..2]).remove(0);

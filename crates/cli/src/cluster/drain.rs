@@ -13,7 +13,7 @@
 //!                                       remove_replica accounts[500] s2
 //! ```
 
-use super::file::ClusterFile;
+use super::file::{ClusterFile, Process};
 use crate::failure::Failure;
 use crate::out;
 use crate::reconfigure::Server;
@@ -38,8 +38,8 @@ pub(crate) struct DrainArgs {
     /// The cluster's configuration file
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// The server, as a connection string of PostgreSQL's clients [default: the address for clients
-    /// in the file]
+    /// The server, as a connection string of PostgreSQL's clients [default: the addresses for
+    /// clients in the file]
     #[arg(long, value_name = "CONNECTION")]
     server: Option<String>,
     /// Only shows the plan
@@ -76,11 +76,17 @@ pub(super) fn run(args: &DrainArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The address for clients in the file.
+/// The addresses for clients in the file, each tried if those before it refuse: any process that
+/// serves can be asked.
 pub(super) fn connection(file: &ClusterFile) -> String {
-    let clients = file.router().clients.as_deref().unwrap_or("127.0.0.1:5433");
-    let (host, port) = clients.rsplit_once(':').unwrap_or((clients, "5433"));
-    format!("host={host} port={port} user=isomer dbname=isomer")
+    let first = &file.router().member.name;
+    let given = |process: &Process| process.clients.clone();
+    let others = file.processes.iter().filter(|process| process.member.name != *first);
+    let first = given(file.router()).unwrap_or_else(|| "127.0.0.1:5433".to_owned());
+    let all: Vec<String> = std::iter::once(first).chain(others.filter_map(given)).collect();
+    let parts = all.iter().map(|clients| clients.rsplit_once(':').unwrap_or((clients, "5433")));
+    let (hosts, ports): (Vec<&str>, Vec<&str>) = parts.unzip();
+    format!("host={} port={} user=isomer dbname=isomer", hosts.join(","), ports.join(","))
 }
 
 /// Empties the sites of a process; prints progress if `says` is set.

@@ -71,7 +71,7 @@ pub(crate) struct StatusArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=60))]
     wait: u64,
     /// The server to ask for the load of the sites, as a connection string of PostgreSQL's clients
-    /// [default: the address for clients in the file]
+    /// [default: the addresses for clients in the file]
     #[arg(long, value_name = "CONNECTION")]
     server: Option<String>,
 }
