@@ -35,6 +35,8 @@ const LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST,
 const SITES_MAX_HERE: usize = 64;
 /// The time between two writes of the strategy's memory, in microseconds.
 const KEEP_US: i64 = 30_000_000;
+/// The pause between two looks whether a gateway is open.
+const LOOKS: Duration = Duration::from_millis(5);
 /// The longest wait for a seat at the conductor, in microseconds.
 const SEAT_US: i64 = 5_000_000;
 /// The poll interval for a requested stop.
@@ -271,10 +273,20 @@ fn serve_beside(
             Next::Stopped => return Ok(Beside::Stopped { had_conductor: false }),
             Next::Successor => return Ok(Beside::Successor),
         }
-        let until = clock::now_us() + SEAT_US;
-        let is_over = Box::new(move || clock::now_us() > until);
-        let source = Source::Gateway(hosted.node.clone(), hosted.name.clone(), is_over);
-        let engine = match Engine::open(source, decider(args)?, None) {
+        let (node, name, decider) = (hosted.node.clone(), hosted.name.clone(), decider(args)?);
+        // It reads the catalog at another process, which may stop at the same time as this one.
+        let opening = std::thread::spawn(move || {
+            let until = clock::now_us() + SEAT_US;
+            let is_over = Box::new(move || clock::now_us() > until);
+            Engine::open(Source::Gateway(node, name, is_over), decider, None)
+        });
+        while !opening.is_finished() {
+            if stop.is_asked() {
+                return Ok(Beside::Stopped { had_conductor: false });
+            }
+            std::thread::park_timeout(LOOKS);
+        }
+        let engine = match opening.join().expect("a panic was reported") {
             Ok(engine) => engine,
             Err(error) => {
                 tracing::warn!("no seat at the conductor: {}", error.message);
