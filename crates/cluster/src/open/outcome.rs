@@ -102,6 +102,7 @@ impl<T: Transport> Commit<'_, T> {
         let transport = gateway.transport();
         let lost_at = transport.now().0;
         let newest_from = lost_at + transport.stale_for();
+        let is_outage = || transport.now().0 < lost_at + OUTAGE_NS;
         let mut attempts = 0;
         while attempts < ATTEMPTS_MAX {
             attempts += 1;
@@ -112,7 +113,10 @@ impl<T: Transport> Commit<'_, T> {
                         let seated = self.gateway.router().until_succeeded(self.home());
                         is_worth_a_look = unless(self.call.over, seated).await.unwrap_or(false);
                     }
-                    Err(error) if is_lost(&error) || is_passing(&error) => is_worth_a_look = false,
+                    Err(error) if is_lost(&error) || is_passing(&error) => {
+                        is_worth_a_look = false;
+                        attempts -= usize::from(is_outage());
+                    }
                     // An earlier attempt has committed, or another transaction has changed a row.
                     Err(Error::Abort(Abort::Changed { .. } | Abort::ReadChanged { .. })) => {}
                     Err(_) => break,
@@ -138,7 +142,7 @@ impl<T: Transport> Commit<'_, T> {
                     }
                     // The site may have failed again.
                     Ok(Ok(Outcome::Unknown) | Err(Error::Gone)) => {}
-                    Ok(Err(_)) if transport.now().0 < lost_at + OUTAGE_NS => attempts -= 1,
+                    Ok(Err(_)) if is_outage() => attempts -= 1,
                     Ok(Err(_)) => break,
                     Err(_) => break,
                 }
