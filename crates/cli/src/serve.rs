@@ -275,11 +275,13 @@ fn serve_beside(
         }
         let (node, name, decider) = (hosted.node.clone(), hosted.name.clone(), decider(args)?);
         // It reads the catalog at another process, which may stop at the same time as this one.
-        let opening = std::thread::spawn(move || {
+        let opening = std::thread::Builder::new().name("isomer-opening".to_owned());
+        let opening = opening.spawn(move || {
             let until = clock::now_us() + SEAT_US;
             let is_over = Box::new(move || clock::now_us() > until);
             Engine::open(Source::Gateway(node, name, is_over), decider, None)
         });
+        let opening = opening.map_err(Failure::failed)?;
         while !opening.is_finished() {
             if stop.is_asked() {
                 return Ok(Beside::Stopped { had_conductor: false });
