@@ -78,8 +78,8 @@ struct Worked {
 
 /// The errors after which a client repeats its transaction.
 const CONFLICTS: &[&str] = &["40001", "40P01"];
-/// The same where a process is killed: a commit under way there may have an outcome that cannot be
-/// found out (decision record 0042), and a statement may be told that the process is lost.
+/// The same where a process is killed. The outcome of a commit under way there may stay unknown
+/// (decision record 0042), and a statement may fail because the process is lost.
 const CONFLICTS_OR_UNKNOWN: &[&str] = &["40001", "40P01", "57P03", "08007"];
 
 /// Transfers at one process until `is_over`. While the process does not restart (`restarts`), an

@@ -109,7 +109,7 @@ impl Seen {
             match transport.until_durable(site, up_to).await {
                 Ok(()) => drop(self.sites.swap_remove(at)),
                 Err(Failure::Stopped(_) | Failure::Unreachable { .. }) => return Err(Error::Gone),
-                // The site only lacks durability of earlier writes: this was a read.
+                // The transaction has only read there, so it has no unknown outcome.
                 Err(Failure::Unknown(LogError::Gone { .. })) => return Err(Error::Gone),
                 Err(Failure::Unknown(error)) => return Err(Failure::Log(error).into()),
                 Err(failure) => return Err(failure.into()),
