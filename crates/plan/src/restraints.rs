@@ -12,7 +12,8 @@
 //! [`BUDGET_NS`]; a plan is cut where the budget ends. Proposals wait for an operator, so neither
 //! the window nor the budget restricts them.
 //!
-//! A dropped change is planned again while the load still asks for it. Changes that operators start
+//! A dropped change is planned again while the load still asks for it, because its strategy hears
+//! of it. Changes that operators start
 //! are not restrained. Times are arguments.
 
 use crate::learned::Mode;
@@ -101,6 +102,16 @@ impl Withheld {
             Withheld::Budget => "budget",
         }
     }
+
+    /// The reason as a clause.
+    pub fn why(self) -> &'static str {
+        match self {
+            Withheld::Switch => "changes of the design are turned off",
+            Withheld::Mode => "the mode of its table does not permit it",
+            Withheld::Window => "the window of changes is closed",
+            Withheld::Budget => "the changes of this minute are made",
+        }
+    }
 }
 
 /// The parts of a plan by what becomes of them.
@@ -110,8 +121,8 @@ pub struct Sifted {
     pub carried: Plan,
     /// Waits for an operator.
     pub proposed: Plan,
-    /// The changes that are dropped, by reason.
-    pub withheld: BTreeMap<Withheld, u64>,
+    /// The changes that are dropped, and the reasons.
+    pub withheld: Vec<(Change, Withheld)>,
 }
 
 /// See the [module documentation](self).
@@ -154,7 +165,7 @@ impl Restraints {
                     continue;
                 }
             };
-            *sifted.withheld.entry(withheld).or_default() += 1;
+            sifted.withheld.push((step.change, withheld));
         }
         if self.per_minute.is_none() {
             self.begun.clear();
@@ -183,6 +194,11 @@ mod tests {
 
     fn tables(plan: &Plan) -> Vec<u32> {
         plan.changes().filter_map(|change| Some(change.table()?.0)).collect()
+    }
+
+    fn withheld(sifted: &Sifted) -> Vec<(u32, Withheld)> {
+        let of_table = |(change, why): &(Change, Withheld)| Some((change.table()?.0, *why));
+        sifted.withheld.iter().filter_map(of_table).collect()
     }
 
     /// 2026-03-01 at this minute of the day.
@@ -218,7 +234,7 @@ mod tests {
         restraints.modes.insert(TableId(4), Mode::Auto);
         let sifted = restraints.sift(at(0), Mode::Auto, plan(&[1, 2, 3, 4, 5]));
         assert_eq!((tables(&sifted.carried), tables(&sifted.proposed)), (vec![4, 5], vec![3]));
-        assert_eq!(sifted.withheld, BTreeMap::from([(Withheld::Mode, 2)]));
+        assert_eq!(withheld(&sifted), [(1, Withheld::Mode), (2, Withheld::Mode)]);
         let sifted = restraints.sift(at(0), Mode::Approve, plan(&[1, 3, 4, 5]));
         assert_eq!((tables(&sifted.carried), tables(&sifted.proposed)), (vec![], vec![3, 4, 5]));
     }
@@ -230,7 +246,7 @@ mod tests {
         restraints.modes.insert(TableId(3), Mode::Approve);
         let sifted = restraints.sift(at(12 * 60), Mode::Auto, plan(&[1, 3]));
         assert_eq!((tables(&sifted.carried), tables(&sifted.proposed)), (vec![], vec![3]));
-        assert_eq!(sifted.withheld, BTreeMap::from([(Withheld::Window, 1)]));
+        assert_eq!(withheld(&sifted), [(1, Withheld::Window)]);
         let sifted = restraints.sift(at(23 * 60), Mode::Auto, plan(&[1]));
         assert_eq!(tables(&sifted.carried), [1]);
     }

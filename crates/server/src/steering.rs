@@ -147,9 +147,8 @@ impl Steering {
         if plan.is_empty() {
             return plan;
         }
-        let withhold = |why, count| *self.withheld.lock().entry(why).or_default() += count;
         if self.are_changes_off() {
-            withhold(Withheld::Switch, plan.steps.len() as u64);
+            plan.changes().for_each(|change| self.withhold(now, change, Withheld::Switch));
             return Plan::default();
         }
         let decision = match &self.decider {
@@ -157,12 +156,24 @@ impl Steering {
             Decider::Elastic(_) => None,
         };
         let sifted = self.restraints.lock().sift(now, self.decider.mode(), plan);
-        sifted.withheld.into_iter().for_each(|(why, count)| withhold(why, count));
+        sifted.withheld.iter().for_each(|(change, why)| self.withhold(now, change, *why));
         if !sifted.proposed.is_empty() {
             let parts = parts(&sifted.proposed, &design());
             self.proposals.lock().offer(now, sifted.proposed, decision, parts);
         }
         sifted.carried
+    }
+
+    /// Drops a change, and tells the strategy so.
+    fn withhold(&self, now: Time, change: &Change, why: Withheld) {
+        *self.withheld.lock().entry(why).or_default() += 1;
+        match &self.decider {
+            Decider::Learned(learned) => learned.withheld(change, why),
+            Decider::Elastic(elastic) => {
+                let took_ns = Err(why.why().to_owned());
+                elastic.changed(&Changed { change, rows: 0, took_ns, now });
+            }
+        }
     }
 
     fn is_sampled(&self, ticket: u64) -> bool {

@@ -14,7 +14,7 @@
 //!
 //! An adopted plan is executed in batches, each a decision in the journal. Partitions that no
 //! sample accesses stay. While a plan is on probation nothing else is replicated and only hot locks
-//! are split. After the first plan, single transactions no longer move masters. A plan that only
+//! are split. Once a plan has moved a master, single transactions move none. A plan that only
 //! rebalances ([`super::candidate_design`]) restricts nothing.
 //!
 //! **A global plan takes 0.1 s or more to compute.** So it is drawn on a thread of its own, on a
@@ -66,8 +66,8 @@ pub(crate) struct GlobalPlanner {
     trial: Option<Trial>,
     pause_ns: u64,
     last: Option<Last>,
-    /// True once a global plan was adopted.
-    pub(crate) has_adopted: bool,
+    /// True once a master has moved by an adopted global plan.
+    has_moved: bool,
 }
 
 /// The time and the result of the last drawing.
@@ -83,6 +83,17 @@ impl GlobalPlanner {
     /// True for a while after a global plan was adopted, until its effect is known.
     pub(crate) fn in_probation(&self, now_ns: u64) -> bool {
         self.last.is_some_and(|last| last.adopted && now_ns < last.drawn_ns + self.pause_ns)
+    }
+
+    /// True while no global plan has placed masters, nor is about to: single transactions may move
+    /// them. A plan whose changes operators withhold has placed nothing.
+    pub(crate) fn leaves_masters_free(&self, now_ns: u64) -> bool {
+        !self.has_moved && self.global_plan.is_done() && !self.in_probation(now_ns)
+    }
+
+    /// A master has moved.
+    pub(crate) fn moved(&mut self) {
+        self.has_moved |= self.last.is_some_and(|last| last.adopted);
     }
 
     /// True if the pause is over.
@@ -122,7 +133,7 @@ impl GlobalPlanner {
         let last = self.last.as_mut().expect("it was begun");
         self.trial = last.served.map(|before| Trial::new(before, masters));
         if !global_plan.is_rebalance {
-            (self.pause_ns, self.has_adopted, last.adopted) = (least_ns, true, true);
+            (self.pause_ns, last.adopted) = (least_ns, true);
         }
         self.global_plan = global_plan;
     }

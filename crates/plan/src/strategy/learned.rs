@@ -35,6 +35,7 @@ use crate::learned::outlook::{masters, rows_of};
 use crate::learned::regime::Signals;
 use crate::learned::traffic::Seen;
 use crate::learned::{Budget, Candidate, Costs, Mode, Parts, Range, Tuning, Work};
+use crate::restraints::Withheld;
 use isomer_design::{
     Access, Change, Design, Footprint, HotLock, Plan, Route, SITES_MAX, SiteId, SiteSet, Step, Time,
 };
@@ -260,6 +261,12 @@ impl Learned {
         brain.enter(request.now.0, request.footprint, design, vec![chosen], (place, true));
     }
 
+    /// An operator does not permit a change that this strategy wanted. It stays in flight for a
+    /// [horizon](Tuning::horizon_ns), so that it is not wanted again at once.
+    pub fn withheld(&self, change: &Change, why: Withheld) {
+        self.brain.lock().journal.hear(change, &Err(why.why().to_owned()));
+    }
+
     /// The number of the decision in the journal that a proposed plan is of.
     pub fn decision_of(&self, plan: &Plan) -> Option<u64> {
         self.brain.lock().journal.number_of(plan.changes())
@@ -424,7 +431,7 @@ impl LearnedState {
             _ => known.recent.budget(now_ns, rate).max(0.0) as usize,
         };
         let in_probation = drawing.in_probation(now_ns);
-        let may_move = !drawing.has_adopted || !known.traffic.full().is_empty();
+        let may_move = drawing.leaves_masters_free(now_ns) || !known.traffic.full().is_empty();
         let situation = known.situation(now_ns, design, budget);
         let situation = Situation { in_probation, may_move, ..situation };
         if processor.is_exceeded() {
@@ -639,6 +646,9 @@ impl Strategy for Learned {
     fn changed(&self, changed: &Changed<'_>) {
         let mut brain = self.brain.lock();
         brain.known.recent.hear(changed.now.0, changed.change, changed.took_ns.is_ok());
+        if changed.took_ns.is_ok() && matches!(changed.change, Change::Remaster { .. }) {
+            brain.drawing.moved();
+        }
         brain.journal.hear(changed.change, &changed.took_ns);
         let effort = brain.changing.remove(changed.change);
         if let (Some(mut effort), Ok(took_ns)) = (effort, &changed.took_ns) {
