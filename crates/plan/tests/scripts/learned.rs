@@ -15,6 +15,7 @@
 //! | | in the first table, and the keys that they want |
 //! | `decide FOOTPRINT` | shows the decision, which is executed at once |
 //! | `ask FOOTPRINT` | as `decide`, but all changes stay in flight |
+//! | `withhold FOOTPRINT` | as `decide`, but an operator permits none of the changes |
 //! | `reflect` | draws a global plan |
 //! | `wait MS` | time passes |
 //! | `mode MODE`, `options changes_per_second=N measured_per_second=N` | sets tuning |
@@ -22,8 +23,9 @@
 
 use crate::{parse, run, set_up, site};
 use goldenscript::{Command, Context, Runner};
-use isomer_design::{Design, Footprint, HotLock, Key, RoutingTable, SiteId, TableId, Time};
+use isomer_design::{Change, Design, Footprint, HotLock, Key, RoutingTable, SiteId, TableId, Time};
 use isomer_plan::learned::{Mode, Tuning};
+use isomer_plan::restraints::Withheld;
 use isomer_plan::strategy::Learned;
 use isomer_strategy::{
     Changed, Decision, Measured, Occasion, Place, Report, Request, SiteLoad, Stage, Strategy,
@@ -129,10 +131,20 @@ impl Runner for State {
                 let ms: u64 = parse("milliseconds", args.next_pos().ok_or("how long?")?)?;
                 self.now += ms * MS;
             }
-            "decide" | "ask" => {
+            "decide" | "ask" | "withhold" => {
                 let text = args.next_pos().ok_or("for what?")?;
                 let footprint = Footprint::parse(text, &self.design)?;
-                return self.decide(&footprint, command.name == "decide");
+                let (text, wanted) = self.decide(&footprint)?;
+                let refused = match command.name.as_str() {
+                    "decide" => self.make(&wanted),
+                    "withhold" => {
+                        let why = Withheld::Window;
+                        wanted.iter().for_each(|change| self.learned.withheld(change, why));
+                        String::new()
+                    }
+                    _ => String::new(),
+                };
+                return Ok(text + &refused);
             }
             "why" => {
                 let key = Key::int(parse("key", args.next_pos().ok_or("which?")?)?);
@@ -219,7 +231,8 @@ impl State {
         self.learned.observe(&report);
     }
 
-    fn decide(&mut self, footprint: &Footprint, done: bool) -> Outcome<String> {
+    /// The decision as text, and the changes that it wants.
+    fn decide(&mut self, footprint: &Footprint) -> Outcome<(String, Vec<Change>)> {
         self.ticket = 0;
         let known = self.learned.with_journal(|journal| journal.len());
         let design = self.design.clone();
@@ -234,12 +247,18 @@ impl State {
             let new = journal.entries().take((journal.len() - known) as usize);
             new.map(|entry| told(&entry.to_text(&self.design))).collect::<String>()
         });
-        let mut text = match place {
+        let text = match place {
             _ if !text.is_empty() => text,
             Place::At(site) => format!("runs at {site}, nothing changes\n"),
             Place::Distributed { .. } => "runs over several sites, nothing changes\n".to_owned(),
         };
-        for change in first.changes().chain(plan.changes()).filter(|_| done) {
+        Ok((text, first.changes().chain(plan.changes()).cloned().collect()))
+    }
+
+    /// Makes changes; returns those that the design refuses.
+    fn make(&mut self, changes: &[Change]) -> String {
+        let mut text = String::new();
+        for change in changes {
             let made = self.design.apply(change);
             let took_ns = made.map(|()| 500_000).map_err(|invalid| invalid.to_string());
             if let Err(why) = &took_ns {
@@ -248,6 +267,6 @@ impl State {
             let now = Time(self.now);
             self.learned.changed(&Changed { change, rows: 100, took_ns, now });
         }
-        Ok(text)
+        text
     }
 }
