@@ -79,8 +79,8 @@ struct Worked {
 /// The errors after which a client repeats its transaction.
 const CONFLICTS: &[&str] = &["40001", "40P01"];
 /// The same where a process is killed. The outcome of a commit under way there may stay unknown
-/// (decision record 0042), and a statement may fail because the process is lost.
-const CONFLICTS_OR_UNKNOWN: &[&str] = &["40001", "40P01", "57P03", "08007"];
+/// (decision record 0042).
+const CONFLICTS_OR_UNKNOWN: &[&str] = &["40001", "40P01", "08007"];
 
 /// Transfers at one process until `is_over`. While the process does not restart (`restarts`), an
 /// error that is not among the `expected` ones fails the test.

@@ -476,7 +476,7 @@ impl<T: Transport> Router<T> {
     /// takeover from a site that cannot be reached, if this process is the next conductor. False if
     /// there is no such wait.
     pub(crate) async fn until_succeeded(&self, site: SiteId) -> bool {
-        let now = || self.transport().now();
+        let now = &|| self.transport().now();
         match link_of(&self.conductor) {
             Some(link) if !link.is_seated(now()) => link.seated_within(now, SUCCESSION_NS).await,
             // The design may have changed since.
@@ -484,7 +484,8 @@ impl<T: Transport> Router<T> {
                 self.transport().retry(self.nearest()).await;
                 true
             }
-            Some(_) => false,
+            // The wire may declare a process lost before the lease from its conductor has ended.
+            Some(link) => !link.answers(now).await && link.seated_within(now, SUCCESSION_NS).await,
             None => {
                 let is_taken_over = self.conductor.membership().is_replaced(site);
                 let waits = is_new(&self.conductor, SUCCESSION_NS) && !is_taken_over;

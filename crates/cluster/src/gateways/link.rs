@@ -222,6 +222,16 @@ impl Link {
         has_come()
     }
 
+    /// Waits until the conductor has answered what was asked after this moment, or the lease has
+    /// ended, or this process has the conductor itself. True if it has answered.
+    pub(crate) async fn answers(&self, now: impl Fn() -> Time) -> bool {
+        let renewed = now().0 + LEASE_NS - MARGIN_NS;
+        let has_answered = || self.until.load(Ordering::SeqCst) >= renewed;
+        let is_over = || !self.is_seated(now()) || self.ended().is_some();
+        self.news(|| has_answered() || is_over()).await;
+        has_answered() && !is_over()
+    }
+
     /// True for a moment after it got its seat: requests of before may have an old route.
     pub(crate) fn is_new(&self, now: Time) -> bool {
         now.0 < self.seated_at.load(Ordering::SeqCst) + LEASE_NS

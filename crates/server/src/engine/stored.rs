@@ -41,11 +41,11 @@
 
 use super::gateways::{Told, ToldEntry, UnderConstruction, keep_catalog, tell, tell_catalog};
 use super::{Engine, damaged};
-use crate::backend::database;
+use crate::backend::{database, explain};
 use crate::draft::Difference;
 use crate::indexes::key_index;
 use crate::size::{read_site_memory, show_site_memory};
-use isomer_cluster::Database;
+use isomer_cluster::{Database, Isolation};
 use isomer_design::{Column, ColumnType, Key, Schema, TableId, Time, Value};
 use isomer_plan::learned::Mode;
 use isomer_sql::catalog::{
@@ -257,9 +257,14 @@ impl Engine {
 
     /// The stored value of a setting of the whole server.
     pub(crate) fn kept(&self, setting: &str) -> Result<Option<String>, SqlError> {
-        let mut entries = self.entries()?.into_iter();
-        let kept = entries.find(|entry| entry.kind == "setting" && entry.name == setting);
-        Ok(kept.map(|entry| entry.definition))
+        let (table, key) = self.row_of("setting", setting)?;
+        let schema = &self.catalog_table.1;
+        let mut txn = self.gateway().begin(Isolation::ReadCommitted, Arc::default());
+        let mut row = None;
+        txn.get(table, &key, |bytes| row = Some(schema.decode_row(key.as_bytes(), bytes)))
+            .map_err(explain)?;
+        let entry = row.map(|row| Entry::read(row.map_err(damaged)?)).transpose()?;
+        Ok(entry.map(|entry| entry.definition))
     }
 
     /// Stores the mode of the autopilot.
