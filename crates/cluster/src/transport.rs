@@ -163,5 +163,5 @@ pub fn load_of(site: SiteId, host: Option<&Site>) -> SiteLoad {
     let hot_locks = host.map_or_else(Vec::new, Site::hot_locks);
     let memory_bytes = host.map_or(0, Site::memory_bytes);
     let memory_max = host.and_then(Site::memory_max);
-    SiteLoad { site, busy: None, memory_bytes, memory_max, hot_locks }
+    SiteLoad { site, busy: None, memory_bytes, memory_max, hot_locks, process: None }
 }

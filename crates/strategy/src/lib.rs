@@ -240,6 +240,17 @@ pub struct SiteLoad {
     pub memory_max: Option<usize>,
     /// The locks with long queues of waiters.
     pub hot_locks: Vec<HotLock>,
+    /// The process of the site, where it is known.
+    pub process: Option<ProcessLoad>,
+}
+
+/// The load of a process: its sites, SQL for the clients that are connected to it, and routing.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ProcessLoad {
+    /// The first of its sites.
+    pub first: SiteId,
+    /// The share of the time of its processors in use, from 0 to 1.
+    pub busy: f64,
 }
 
 /// See the [module documentation](self).

@@ -75,7 +75,7 @@ use event::Watchers;
 use futures_util::StreamExt;
 use futures_util::future::{Either, join, select};
 use futures_util::stream::FuturesUnordered;
-use isomer_design::{Change, Design, KeyRange, Plan, RoutingTable, TableId, Time};
+use isomer_design::{Change, Design, KeyRange, Plan, RoutingTable, SiteId, TableId, Time};
 use isomer_strategy::{Occasion, SiteLoad, Strategy};
 use membership::Membership;
 use parking_lot::Mutex;
@@ -251,9 +251,17 @@ impl<T: Transport> Conductor<T> {
     /// plans.
     pub(crate) fn tell_loads(&self, now: Time) {
         if self.strategy().wants_loads(now) {
-            let table = self.table.load();
-            let sites = table.sites().iter();
-            let loads: Vec<SiteLoad> = sites.map(|id| self.transport.load(id)).collect();
+            let (table, domains) = (self.table.load(), self.transport.domains());
+            let sites = table.sites();
+            let load = |site: SiteId| {
+                let mut load = self.transport.load(site);
+                if let Some(process) = &mut load.process {
+                    let first = sites.iter().find(|other| domains.share(site, *other));
+                    process.first = first.unwrap_or(site);
+                }
+                load
+            };
+            let loads: Vec<SiteLoad> = sites.iter().map(load).collect();
             self.strategy().loads(now, &loads);
             // If the queue is full, a planning tick is already pending, and one is enough.
             let _ = self.occasions.add(Planning::Globally(now));

@@ -15,8 +15,13 @@
 //! one. The worker adds them up once a second.
 //!
 //! Not counted are waits for the disk, checkpoints, and the work outside of sites: SQL and routing.
+//! These are in the processor time of the whole process ([`Processors`]), which the kernel counts.
+//! It is a share of what the process may use: of its processors, or of the quota of its control
+//! group.
 
 use crossbeam_utils::CachePadded;
+use parking_lot::Mutex;
+use rustix::time::{ClockId, clock_gettime};
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::pin;
@@ -113,6 +118,62 @@ impl Window {
     }
 }
 
+/// The use of processors by this process. See the [module documentation](self).
+pub(super) struct Processors {
+    /// The processors that the process may use; a quota may be a part of one.
+    count: f64,
+    last: Mutex<Last>,
+}
+
+/// The last window, and what the process had used at its end.
+struct Last {
+    ended: Instant,
+    used_ns: u64,
+    share: Option<f64>,
+}
+
+impl Processors {
+    pub(super) fn new() -> Processors {
+        let all = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+        let count = quota().map_or(all, |quota| quota.min(all));
+        let last = Last { ended: now(), used_ns: process_ns(), share: None };
+        Processors { count, last: Mutex::new(last) }
+    }
+
+    /// The share of the processors' time that the process used in the last window of at least a
+    /// second that ended with a call of this method. `None` in the first second.
+    pub(super) fn share(&self) -> Option<f64> {
+        let (mut last, now) = (self.last.lock(), now());
+        let passed = now - last.ended;
+        if passed >= WINDOW {
+            let used_ns = process_ns();
+            let used = used_ns.saturating_sub(last.used_ns) as f64;
+            let share = (used / (passed.as_nanos() as f64 * self.count)).min(1.0);
+            *last = Last { ended: now, used_ns, share: Some(share) };
+        }
+        last.share
+    }
+}
+
+fn process_ns() -> u64 {
+    let used = clock_gettime(ClockId::ProcessCPUTime);
+    used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64
+}
+
+/// The processors that the control group of this process may use, if it has a quota.
+fn quota() -> Option<f64> {
+    let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    let path = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    parse_quota(&std::fs::read_to_string(format!("/sys/fs/cgroup/{path}/cpu.max")).ok()?)
+}
+
+/// Reads a quota such as `50000 100000`, in microseconds of each period; `max` is none.
+fn parse_quota(text: &str) -> Option<f64> {
+    let (quota, period) = text.trim().split_once(' ')?;
+    let (quota, period): (f64, f64) = (quota.parse().ok()?, period.parse().ok()?);
+    Some(quota / period).filter(|processors| *processors > 0.0)
+}
+
 #[allow(clippy::disallowed_methods, reason = "the edge: the runtime measures what its sites do")]
 fn now() -> Instant {
     Instant::now()
@@ -125,6 +186,22 @@ mod tests {
     fn spin() {
         let begun = now();
         while now() - begun < Duration::from_millis(1) {}
+    }
+
+    #[test]
+    fn a_quota_may_be_a_part_of_a_processor() {
+        assert_eq!(parse_quota("66000 100000\n"), Some(0.66));
+        assert_eq!([parse_quota("max 100000"), parse_quota("")], [None; 2]);
+    }
+
+    #[test]
+    fn a_process_uses_its_processors() {
+        let processors = Processors::new();
+        assert_eq!(processors.share(), None, "too early");
+        while now() - processors.last.lock().ended < WINDOW {
+            spin();
+        }
+        assert!(processors.share().is_some_and(|share| share > 0.0 && share <= 1.0));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The sites of this process, and how the threads of clients wait for them.
 
+use super::busy::Processors;
 use super::clock::WallClock;
 use super::host::{Host, Renewal, Shared, Unsynced};
 use super::mailboxes::Mailboxes;
@@ -42,6 +43,8 @@ pub(crate) struct Runtime {
     pub(crate) admission: Arc<Admission>,
     /// The memory limit of each site.
     pub(crate) memory: Arc<MemoryLimit>,
+    /// The use of processors by this process.
+    pub(super) processors: Processors,
     /// The pins that the sites of this process keep for clients elsewhere.
     pub(crate) pins: Arc<ServedPins<Pin>>,
     /// The number of this process as a client of sites.
@@ -83,6 +86,7 @@ impl Runtime {
             procedures: Arc::new(procedures),
             admission: Arc::default(),
             memory: Arc::default(),
+            processors: Processors::new(),
             pins: Arc::default(),
             renewal: Arc::default(),
             hosts: ArcSwap::default(),

@@ -12,7 +12,7 @@ use isomer_site::{
     Admission, Answer, BatchAnswer, BatchStep, Failure, OrderedSite, Part, PartAnswer, Peers, Pin,
     Published, Read, Refusal, Reply, Request, SeenUpTo, Step, TimeSource, VisitRow,
 };
-use isomer_strategy::SiteLoad;
+use isomer_strategy::{ProcessLoad, SiteLoad};
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -146,7 +146,9 @@ impl Transport for Here {
 
     fn load(&self, site: SiteId) -> SiteLoad {
         let busy = self.runtime.busy(site);
-        SiteLoad { busy, ..load_of(site, self.runtime.site(site).as_deref()) }
+        let process = self.runtime.processors.share();
+        let process = process.map(|busy| ProcessLoad { first: site, busy });
+        SiteLoad { busy, process, ..load_of(site, self.runtime.site(site).as_deref()) }
     }
 
     fn now(&self) -> Time {

@@ -14,7 +14,7 @@ use isomer_site::{
     Answer, BatchAnswer, BatchStep, Failure, Network, Part, PartAnswer, Published, Read, Refusal,
     Reply, Request, SeenUpTo, Step, VisitRow,
 };
-use isomer_strategy::SiteLoad;
+use isomer_strategy::{ProcessLoad, SiteLoad};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -222,9 +222,10 @@ impl Remote {
     }
 
     pub(crate) fn load(&self, site: SiteId) -> SiteLoad {
-        let Leased { busy, memory_bytes, memory_max, hot_locks, .. } =
+        let Leased { busy, process_busy, memory_bytes, memory_max, hot_locks, .. } =
             self.known.lock().get(&site).cloned().unwrap_or_default();
-        SiteLoad { site, busy, memory_bytes, memory_max, hot_locks }
+        let process = process_busy.map(|busy| ProcessLoad { first: site, busy });
+        SiteLoad { site, busy, memory_bytes, memory_max, hot_locks, process }
     }
 
     async fn answer_of<A, T>(&self, site: SiteId, asked: &A) -> Result<T, Failure>

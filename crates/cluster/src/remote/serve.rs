@@ -89,7 +89,8 @@ async fn lease<T: Transport>(
     pins.lease(site, sent, here.now());
     let from = pins.least(site, sent.client, sent.from, here.now());
     let from = here.lease(site, from).await?;
-    let SiteLoad { busy, memory_bytes, memory_max, hot_locks, .. } = here.load(site);
+    let SiteLoad { busy, memory_bytes, memory_max, hot_locks, process, .. } = here.load(site);
+    let process_busy = process.map(|process| process.busy);
     let failure = here.failure(site);
-    Ok(Leased { from, busy, memory_bytes, memory_max, hot_locks, failure })
+    Ok(Leased { from, busy, process_busy, memory_bytes, memory_max, hot_locks, failure })
 }

@@ -251,6 +251,7 @@ impl Subject {
                 memory_bytes: 0,
                 memory_max: None,
                 hot_locks: Vec::new(),
+                process: None,
             };
             let loads: Vec<SiteLoad> = (1..=self.sites).map(|site| load(SiteId(site))).collect();
             self.learned.loads(Time(self.now_ns), &loads);

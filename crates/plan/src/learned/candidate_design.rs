@@ -30,6 +30,11 @@
 //! **Weak edges.** Adjacent keys count as weakly co-accessed. So few samples are enough where keys
 //! are accessed by range; elsewhere a weak edge does no harm.
 //!
+//! **Cuts.** What lies together at a pressed process ([`super::traffic`]) may be one partition. So
+//! the graph is one of finer parts then: of each partition with many accesses, cut between the
+//! values of the first column of its key, such as tenants, or else at keys that divide its accesses
+//! evenly. Of these cuts only those are made whose sides go to different sites.
+//!
 //! **If no candidate is good enough**, but a site is full and others are not, the candidate is a
 //! refinement. Then [Clay](crate::clay) moves clumps from full sites to others. A completely new
 //! placement would move half of the data, although the current one is good except for the load.
@@ -50,7 +55,7 @@ use crate::clay;
 use crate::heat::HeatGraph;
 use crate::partition;
 use crate::problem::{Cost, Placement, Problem, Site};
-use isomer_design::{Key, KeyRange, SiteId, TableId};
+use isomer_design::{Change, Design, Key, KeyRange, SiteId, TableId};
 use isomer_strategy::Need;
 use std::collections::BTreeMap;
 
@@ -63,6 +68,8 @@ struct Graph<'g> {
 
 /// A candidate: moves, splits, and the resulting throughput.
 pub(crate) struct CandidateDesign {
+    /// Splits to make before all moves.
+    pub(crate) cuts: Vec<(TableId, Key)>,
     /// Partitions and their new masters.
     pub(crate) moves: Vec<(Need, SiteId)>,
     /// Splits to make after all moves.
@@ -89,9 +96,12 @@ impl CandidateDesign {
         let Situation { design, known, .. } = situation;
         let grid = Grid::of(design, known.workload.samples());
         let as_it_is = Network::of(known, &grid, &grid.layout());
-        if as_it_is.across < Tuning::ACROSS_MIN {
+        let is_pressed = known.traffic.is_pressed(known.tuning.full_from);
+        if as_it_is.across < Tuning::ACROSS_MIN && !is_pressed {
             return None;
         }
+        let finer = is_pressed.then(|| finer(situation));
+        let grid = finer.map_or(grid, |finer| Grid::of(&finer, known.workload.samples()));
         let predicted = as_it_is.per_second(known.traffic.clients());
         let now = known.regime.served().unwrap_or(predicted);
         let graph = Graph::of(&grid, known.tuning.neighbours);
@@ -122,10 +132,12 @@ impl CandidateDesign {
         let clients = situation.known.traffic.clients();
         let mut layout = grid.layout();
         moves.iter().for_each(|(partition, site)| layout.bring(*partition, *site));
+        let cuts = grid.cuts(situation.design, &layout);
         let network = Network::of(situation.known, grid, &layout);
         let serves = network.per_second(clients);
         let moves = grid.named(moves);
         let whole = CandidateDesign {
+            cuts,
             moves: moves.clone(),
             splits: Vec::new(),
             is_rebalance: false,
@@ -151,6 +163,29 @@ impl CandidateDesign {
         let splits = cuts.flat_map(|(need, cuts)| cuts.into_iter().map(|at| (need.table, at)));
         CandidateDesign { splits: splits.collect(), network, serves, ..whole }
     }
+}
+
+/// The design with cuts in each partition that has many accesses.
+fn finer(situation: &Situation<'_>) -> Design {
+    let Situation { design, known, .. } = situation;
+    let mut finer = (*design).clone();
+    let parts = Tuning::SEVERAL * design.sites().len();
+    for (table, found) in design.tables() {
+        for (keys, _) in found.partitions_in(&KeyRange::all()) {
+            let range = Range { table, keys };
+            let shares = known.workload.shares(&range);
+            if (shares.read + shares.written) * (Tuning::MANY as f64) < 1.0 {
+                continue;
+            }
+            let cuts = known.workload.firsts(&range, found.schema(), Tuning::CUTS_MAX);
+            let cuts = cuts.unwrap_or_else(|| known.workload.cuts(&range, parts));
+            for at in cuts.into_iter().filter(|at| *at > range.keys.start) {
+                // A key that begins a partition already needs no cut.
+                let _ = finer.apply(&Change::Split { table, at });
+            }
+        }
+    }
+    finer
 }
 
 /// Cuts the parts of partitions whose locks are held for too long; true if there are any.

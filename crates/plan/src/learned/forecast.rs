@@ -22,6 +22,11 @@
 //! waits. If they write over two sites, the lock is held for 7 ms, its utilisation is 0.28, and
 //! each waits for 7 · 0.28 / 0.72 = 2.7 ms.
 //!
+//! **Processes.** Sites that share a process share its processors. Where there are several
+//! processes, the processors in the picture are theirs, and SQL and routing for their clients count
+//! at them, wherever the masters are ([`super::traffic`]). The time to reach a site of another
+//! process is left out.
+//!
 //! Tables without writes count as present everywhere ([`Grid::holders`]).
 //!
 //! Predictions from the same samples are compared with each other, and with measured throughput.
@@ -33,11 +38,12 @@ use super::grid::{Grid, Layout};
 use super::known::Known;
 use super::tuning::Tuning;
 use isomer_design::SiteId;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// A transaction in the network. Times are in seconds.
 struct Job {
-    /// Its sites, and the processor time it uses at each.
+    /// Its sites, or their processes, and the processor time it uses at each.
     sites: Vec<(SiteId, f64)>,
     /// The range of its own visits in `Network::visits`, in the order in which it takes the locks.
     visits: Range<usize>,
@@ -52,7 +58,8 @@ pub(crate) struct Network {
     jobs: Vec<Job>,
     /// The locks of all visits.
     visits: Vec<u32>,
-    /// The mean processor time of a job at each site, by the site's number.
+    /// The mean processor time of a job at each site or process, by the number of the site, or of
+    /// the first site of the process.
     demand: Vec<f64>,
     locks: usize,
     /// The share of transactions that run over several sites.
@@ -67,6 +74,8 @@ impl Network {
         let judges = grid.laid.iter().filter(|laid| !laid.sample.is_odd());
         let (mut jobs, mut visits, mut across) = (Vec::new(), Vec::new(), 0.0);
         let last = grid.sites.iter().last().expect("a design has sites");
+        let processes = known.traffic.processes();
+        let at = |site: SiteId| processes.get(&site).copied().unwrap_or(site);
         let mut demand = vec![0.0; usize::from(last.0) + 1];
         for laid in judges {
             let free = laid.free_sites(layout, &holders);
@@ -81,12 +90,12 @@ impl Network {
             } else {
                 known.busy_alone([reads, writes]) / ran.len().max(1) as f64
             };
-            let ran = ran.iter().map(|site| (site, busy)).collect();
+            let ran = ran.iter().map(|site| (at(site), busy)).collect();
             let each = writes / laid.written.len().max(1) as f64;
             let refreshed = known.busy_following(each);
             for written in &laid.written {
                 let replicas = &layout.placements[*written as usize].replicas;
-                replicas.iter().for_each(|site| demand[usize::from(site.0)] += refreshed);
+                replicas.iter().for_each(|site| demand[usize::from(at(site).0)] += refreshed);
             }
             let [alone_us, across_us] = known.traffic.held_us();
             let holds_us = if is_distributed { Tuning::HELD_ACROSS * across_us } else { alone_us };
@@ -106,6 +115,11 @@ impl Network {
             demand[usize::from(site.0)] += busy;
         }
         demand.iter_mut().for_each(|busy| *busy *= each);
+        let per_second = known.traffic.transactions();
+        let of_clients: BTreeSet<SiteId> = processes.values().copied().collect();
+        for process in of_clients.into_iter().filter(|_| per_second > 0.0) {
+            demand[usize::from(process.0)] += known.traffic.besides(process) / per_second;
+        }
         Network { jobs, visits, demand, locks: layout.locks(), across: across * each }
     }
 

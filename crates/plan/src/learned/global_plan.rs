@@ -9,8 +9,12 @@
 //! ```text
 //!   samples ─▶ candidates ─▶ the best ── large gain, worth its copies? ─▶ adopted
 //!                                                                            │
-//!   journal ◀──── in batches ◀──── moves first; when all have arrived, splits ◀┘
+//!   journal ◀──── in batches ◀──── cuts; moves; when all have arrived, splits ◀┘
 //! ```
+//!
+//! **When.** A plan is drawn while transactions are distributed, or a process is pressed
+//! ([`super::traffic`]) and a second one is not. So a database that begins at one node spreads, also
+//! if no transaction is distributed there.
 //!
 //! An adopted plan is executed in batches, each a decision in the journal. Partitions that no
 //! sample accesses stay. While a plan is on probation nothing else is replicated and only hot locks
@@ -43,9 +47,11 @@ use isomer_design::{Access, Change, Key, SiteId, Step, TableId};
 use isomer_strategy::Need;
 use std::collections::VecDeque;
 
-/// The remaining moves, and the splits that follow them.
+/// The remaining cuts between parts that move and parts that stay, the moves, and the splits that
+/// follow them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GlobalPlan {
+    cuts: VecDeque<(TableId, Key)>,
     moves: VecDeque<(Range, SiteId)>,
     splits: VecDeque<(TableId, Key)>,
     why: String,
@@ -113,8 +119,8 @@ impl GlobalPlanner {
         let workload = &known.workload;
         let has_enough = workload.len() >= known.tuning.plan_samples_min;
         let is_known = has_enough && workload.reservoir.renewed.is_none();
-        // Without distributed transactions a plan gains nothing.
-        let is_needed = is_known && known.traffic.across > 0.0;
+        let is_pressed = known.traffic.is_pressed(known.tuning.full_from);
+        let is_needed = is_known && (known.traffic.across > 0.0 || is_pressed);
         if !is_needed || !self.global_plan.is_done() || !self.is_time(situation) {
             return false;
         }
@@ -165,7 +171,7 @@ impl GlobalPlan {
     pub(crate) fn draw(situation: &Situation<'_>) -> Option<Drawn> {
         let design = situation.known.recent.with_in_flight(situation.now_ns, situation.design);
         let situation = &Situation { design: &design, ..*situation };
-        let CandidateDesign { moves, splits, is_rebalance, serves, now, .. } =
+        let CandidateDesign { cuts, moves, splits, is_rebalance, serves, now, .. } =
             CandidateDesign::best(situation)?;
         let costs = moves.iter().map(|(need, site)| situation.necessary_us(need, *site));
         let copies = moves.iter().map(|(need, site)| situation.known.copying_us(need, *site));
@@ -177,7 +183,7 @@ impl GlobalPlan {
         if saved_us <= copying_us {
             return None;
         }
-        let count = (moves.len() + splits.len()).max(1) as f64;
+        let count = (cuts.len() + moves.len() + splits.len()).max(1) as f64;
         let masters =
             moves.iter().rev().map(|(need, _)| (Range::of(need), need.placement.master)).collect();
         let moves = moves.into_iter().map(|(need, site)| (Range::of(&need), site)).collect();
@@ -186,8 +192,8 @@ impl GlobalPlan {
             true => "its site is full, and that one has time for it",
             false => "it belongs with what is there, by a global plan for all that is accessed",
         };
-        let (why, splits) = (why.to_owned(), splits.into());
-        Some((GlobalPlan { moves, splits, why, is_rebalance, cost_us, benefit_us }, masters))
+        let (why, cuts, splits) = (why.to_owned(), cuts.into(), splits.into());
+        Some((GlobalPlan { cuts, moves, splits, why, is_rebalance, cost_us, benefit_us }, masters))
     }
 
     /// The plan that moves everything back to its former masters.
@@ -200,24 +206,33 @@ impl GlobalPlan {
     }
 
     pub(crate) fn is_done(&self) -> bool {
-        self.moves.is_empty() && self.splits.is_empty()
+        self.cuts.is_empty() && self.moves.is_empty() && self.splits.is_empty()
     }
 
     /// The next changes, about `situation.budget` of them. Moves are skipped if they are no longer
     /// possible or necessary, or if the target has no memory for them.
     pub(crate) fn next(&mut self, situation: &Situation<'_>) -> Vec<Step> {
-        if !self.moves.is_empty() {
-            return self.next_moves(situation);
-        }
-        // A split during a move would leave half of the partition behind.
-        if situation.known.recent.is_moving(situation.now_ns) {
+        let GlobalPlan { cuts, moves, splits, cost_us, benefit_us, .. } = self;
+        let recent = &situation.known.recent;
+        let (splits, why) = if !cuts.is_empty() {
+            (cuts, "its parts belong to several sites, by a global plan for all that is accessed")
+        } else if !moves.is_empty() {
+            // A whole partition would move in place of its part.
+            let is_cut = !recent.is_splitting(situation.now_ns);
+            return if is_cut { self.next_moves(situation) } else { Vec::new() };
+        } else if recent.is_moving(situation.now_ns) {
+            // A split during a move would leave half of the partition behind.
             return Vec::new();
-        }
-        let count = self.splits.len().min(situation.budget);
-        let why = "its lock would be held for too long, by a global plan for all that is accessed";
+        } else {
+            (
+                splits,
+                "its lock would be held for too long, by a global plan for all that is accessed",
+            )
+        };
+        let count = splits.len().min(situation.budget);
         let split = |(table, at)| Step::new(Change::Split { table, at }, why);
-        let steps = self.splits.drain(..count).map(split);
-        steps.map(|step| step.predicted(self.cost_us, self.benefit_us)).collect()
+        let steps = splits.drain(..count).map(split);
+        steps.map(|step| step.predicted(*cost_us, *benefit_us)).collect()
     }
 
     fn next_moves(&mut self, situation: &Situation<'_>) -> Vec<Step> {

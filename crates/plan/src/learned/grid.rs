@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// See the [module documentation](self).
 pub(crate) struct Grid<'s> {
     pub(crate) partitions: Vec<Need>,
-    /// The tables that a sample writes to.
+    /// The tables that a sample writes to; if there are none, those that one reads.
     pub(crate) written: BTreeSet<TableId>,
     pub(crate) sites: SiteSet,
     numbers: BTreeMap<(TableId, Key), u32>,
@@ -61,6 +61,11 @@ impl<'s> Grid<'s> {
             let laid = grid.lay(design, sample);
             grid.laid.push(laid);
         }
+        if grid.written.is_empty() {
+            // Where nothing is written, reads are what there is to place.
+            let read = grid.laid.iter().flat_map(|laid| &laid.read);
+            grid.written = read.map(|at| grid.partitions[*at as usize].table).collect();
+        }
         grid
     }
 
@@ -100,6 +105,23 @@ impl<'s> Grid<'s> {
     /// Replaces the numbers in moves by partitions.
     pub(crate) fn named(&self, moves: &[(u32, SiteId)]) -> Vec<(Need, SiteId)> {
         moves.iter().map(|(at, site)| (self.partitions[*at as usize].clone(), *site)).collect()
+    }
+
+    /// The borders between partitions at different sites of a layout that a design does not have.
+    pub(crate) fn cuts(&self, design: &Design, layout: &Layout) -> Vec<(TableId, Key)> {
+        let in_order: Vec<((TableId, &Key), SiteId)> = self
+            .numbers
+            .iter()
+            .map(|((table, start), number)| ((*table, start), layout.master(*number)))
+            .collect();
+        let borders = in_order.windows(2).filter_map(|pair| {
+            let [(left, from), (right, to)] = [pair[0], pair[1]];
+            (left.0 == right.0 && from != to).then_some(right)
+        });
+        let is_new = |(table, at): &(TableId, &Key)| {
+            design.partition_of(*table, at).is_some_and(|(range, _)| range.start != **at)
+        };
+        borders.filter(is_new).map(|(table, at)| (table, at.clone())).collect()
     }
 
     /// Partitions in key order, with their numbers.

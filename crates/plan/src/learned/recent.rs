@@ -97,6 +97,12 @@ impl Recent {
         asked.any(|change| matches!(change, Change::Remaster { .. }))
     }
 
+    /// True if a partition is being split.
+    pub fn is_splitting(&self, now_ns: u64) -> bool {
+        let mut asked = self.in_flight(now_ns, self.asked.values());
+        asked.any(|change| matches!(change, Change::Split { .. }))
+    }
+
     /// The factor of the cost of a change: above 1 if it undoes a recent one. `from` is the master
     /// before a remaster.
     pub fn charge(&self, now_ns: u64, change: &Change, from: SiteId) -> f64 {

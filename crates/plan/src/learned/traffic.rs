@@ -11,9 +11,14 @@
 //!                                                                       written / refreshed
 //! ```
 //!
+//! **Processes.** A site shares the processors of its process with SQL and routing for the clients
+//! that are connected there ([`Traffic::besides`]). That work stays when masters move. A process is
+//! pressed while all of its work together takes nearly all of its processors' time.
+
 use super::tuning::Tuning;
 use isomer_design::{SiteId, SiteSet};
 use isomer_strategy::SiteLoad;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 /// A site's work per second: rows read, written and refreshed, transactions that run there alone,
@@ -23,8 +28,11 @@ pub type Rates = [f64; 5];
 /// The known figures of one site.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct SiteTraffic {
-    /// The share of its processors' time in use.
+    /// The share of its processors' time that it uses.
     pub busy: f64,
+    /// The process with the site, by its first site, and the share of its processors' time in use;
+    /// `None` while unknown.
+    pub process: Option<(SiteId, f64)>,
     /// Transactions per second; a distributed one counts as a share at each of its sites.
     pub transactions: f64,
     /// Its work per second.
@@ -129,6 +137,11 @@ impl Traffic {
             let step = |average: &mut f64, now: f64| *average += pace * (now - *average);
             let busy = load.busy.filter(|busy| busy.is_finite());
             step(&mut site.busy, busy.unwrap_or(counts.busy_us / seconds / 1e6));
+            site.process = load.process.filter(|process| process.busy.is_finite()).map(|process| {
+                let mut busy = site.process.map_or(process.busy, |(_, busy)| busy);
+                step(&mut busy, process.busy);
+                (process.first, busy)
+            });
             step(&mut site.transactions, counts.transactions / seconds);
             site.rates.iter_mut().zip(counts.done).for_each(|(rate, n)| step(rate, n / seconds));
             let filled = load.memory_max.map_or(0.0, |max| load.memory_bytes as f64 / max as f64);
@@ -167,7 +180,39 @@ impl Traffic {
     pub fn idlest(&self, among: &SiteSet) -> Option<SiteId> {
         let known = self.sites.iter().filter(|(id, _)| among.contains(**id));
         let idle = known.filter(|(_, site)| !site.lacks_room);
-        idle.min_by(|(_, a), (_, b)| a.busy.total_cmp(&b.busy)).map(|(id, _)| *id)
+        let busy = |site: &SiteTraffic| site.process.map_or(site.busy, |(_, busy)| busy);
+        let order = |site: &SiteTraffic| (busy(site), site.busy);
+        idle.min_by(|(_, a), (_, b)| order(a).partial_cmp(&order(b)).unwrap_or(Ordering::Equal))
+            .map(|(id, _)| *id)
+    }
+
+    /// The process of each site, by its first site. Empty if all sites are in one process, or that
+    /// is not known.
+    pub fn processes(&self) -> BTreeMap<SiteId, SiteId> {
+        let processes = self.sites.iter().filter_map(|(id, site)| Some((*id, site.process?.0)));
+        let processes: BTreeMap<SiteId, SiteId> = processes.collect();
+        let first = processes.values().next();
+        let is_one = processes.values().all(|process| Some(process) == first);
+        if is_one { BTreeMap::new() } else { processes }
+    }
+
+    /// The share of a process's processors' time that goes to work outside of its sites: SQL and
+    /// routing.
+    pub fn besides(&self, process: SiteId) -> f64 {
+        let sites = || {
+            let of = |site: &&SiteTraffic| site.process.is_some_and(|(first, _)| first == process);
+            self.sites.values().filter(of)
+        };
+        let all = sites().find_map(|site| site.process).map_or(0.0, |(_, busy)| busy);
+        (all - sites().map(|site| site.busy).sum::<f64>()).max(0.0)
+    }
+
+    /// True if a process uses this share of its processors' time or more, and some process less.
+    pub fn is_pressed(&self, from: f64) -> bool {
+        let processes = self.processes();
+        let busy = |site: &SiteId| self.site(*site).process.map_or(0.0, |(_, busy)| busy);
+        let all = || processes.values().map(busy);
+        all().any(|busy| busy >= from) && all().any(|busy| busy < from)
     }
 
     /// The time for which a writing transaction holds its locks once it has all, in microseconds:
@@ -199,11 +244,39 @@ impl Traffic {
 mod tests {
     use super::*;
 
+    use isomer_strategy::ProcessLoad;
+
     const S1: SiteId = SiteId(1);
     const S2: SiteId = SiteId(2);
 
     fn load(site: SiteId, busy: Option<f64>) -> SiteLoad {
-        SiteLoad { site, busy, memory_bytes: 96, memory_max: Some(100), hot_locks: Vec::new() }
+        SiteLoad {
+            site,
+            busy,
+            memory_bytes: 96,
+            memory_max: Some(100),
+            hot_locks: Vec::new(),
+            process: None,
+        }
+    }
+
+    #[test]
+    fn a_process_with_clients_is_busier_than_its_sites() {
+        let load = |site, busy, first, of_process| SiteLoad {
+            process: Some(ProcessLoad { first, busy: of_process }),
+            ..load(site, Some(busy))
+        };
+        let mut traffic = Traffic::new(0);
+        let s3 = SiteId(3);
+        traffic.close(
+            1,
+            &[load(S1, 0.25, S1, 0.75), load(S2, 0.25, S1, 0.75), load(s3, 0.0, s3, 0.25)],
+        );
+        assert_eq!(traffic.processes(), [(S1, S1), (S2, S1), (s3, s3)].into());
+        assert_eq!([S1, s3].map(|process| traffic.besides(process)), [0.25, 0.25]);
+        assert!(traffic.is_pressed(0.75) && !traffic.is_pressed(0.8) && !traffic.is_pressed(0.2));
+        traffic.close(2, &[load(S1, 0.25, S1, 0.75), load(S2, 0.25, S1, 0.75)]);
+        assert!(traffic.processes().is_empty() && !traffic.is_pressed(0.5), "there is no other");
     }
 
     #[test]

@@ -241,6 +241,10 @@ impl Tuning {
     /// A share of distributed transactions below this counts as zero, and so does a smaller rise.
     pub(crate) const ACROSS_MIN: f64 = 0.005;
 
+    /// A partition is cut between the values of its key's first column, to spread its accesses over
+    /// processes, if the samples have at most this many of them.
+    pub(crate) const CUTS_MAX: usize = 256;
+
     // Govern.
     /// Credit of processor time accumulates for at most this time, in nanoseconds.
     pub(crate) const CREDIT_NS: f64 = 10e9;

@@ -29,7 +29,7 @@
 use super::range::Range;
 use super::reservoir::{Damping, Reservoir};
 use super::tuning::Tuning;
-use isomer_design::{Access, Design, Footprint, Item, Key, KeyRange, Span, TableId};
+use isomer_design::{Access, Design, Footprint, Item, Key, KeyRange, Schema, Span, TableId};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -295,6 +295,26 @@ impl Workload {
             Sample { number: 0, footprint, rows, took_us: 0.0 }
         };
         (0..if samples.is_empty() { 0 } else { count }).map(emulate).collect()
+    }
+
+    /// The bounds before the values of the first column that accessed keys of a range have. `None`
+    /// if the key has no second column, or the samples have more than `most` values.
+    pub(crate) fn firsts(&self, range: &Range, schema: &Schema, most: usize) -> Option<Vec<Key>> {
+        if schema.key_columns().len() < 2 {
+            return None;
+        }
+        let mut firsts: Vec<Key> = Vec::new();
+        for ((_, key), _) in self.keys_in(range) {
+            if firsts.last().is_some_and(|first| key.starts_with(first)) {
+                continue;
+            }
+            let values = schema.decode_key(key).ok()?;
+            firsts.push(schema.encode_prefix(values.get(..1)?).ok()?);
+            if firsts.len() > most {
+                return None;
+            }
+        }
+        Some(firsts)
     }
 
     /// The samples that access any of the ranges.

@@ -374,7 +374,7 @@ impl Learned {
         let longer_ns = (*pause_ns * 5 / 4).min(Tuning::LOADS_EVERY_NS);
         *pause_ns = if changes > 0 { Tuning::PASS_PAUSE_NS } else { longer_ns };
         let after_pause_ns = now_ns + *pause_ns;
-        let is_carrying_out = is_distributed(place) && !brain.drawing.global_plan.is_done();
+        let is_carrying_out = !brain.drawing.global_plan.is_done();
         let at_ns = match brain.budget.is_exceeded() && !is_carrying_out {
             true => after_pause_ns.max(brain.budget.ready_ns()),
             false => after_pause_ns,
@@ -436,7 +436,7 @@ impl LearnedState {
         let situation = Situation { in_probation, may_move, ..situation };
         if processor.is_exceeded() {
             // Only the adopted global plan proceeds.
-            let steps = match is_distributed(place) && situation.may_add() {
+            let steps = match situation.may_add() {
                 true => drawing.global_plan.next(&situation),
                 false => Vec::new(),
             };
@@ -450,11 +450,9 @@ impl LearnedState {
             if let Some(splits) = situation.split_hot_locks(&hot_locks, place) {
                 return vec![splits];
             }
-            if is_distributed(place) {
-                let beneficial = drawing.global_plan.next(&situation);
-                if !beneficial.is_empty() {
-                    return vec![Candidate::of_steps(place, beneficial)];
-                }
+            let beneficial = drawing.global_plan.next(&situation);
+            if !beneficial.is_empty() {
+                return vec![Candidate::of_steps(place, beneficial)];
             }
         }
         let coordinator = match place {

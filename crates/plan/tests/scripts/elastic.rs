@@ -214,6 +214,7 @@ impl State {
                 memory_bytes: 0,
                 memory_max: None,
                 hot_locks: Vec::new(),
+                process: None,
             };
             let loads: Vec<SiteLoad> = self.design.sites().iter().map(load).collect();
             self.strategy.loads(now, &loads);

@@ -10,6 +10,7 @@
 //! | `ran FOOTPRINT times=N at=SITE us=T` | N transactions ran within the last second |
 //! | | without `at`, over several sites |
 //! | `loads s1=BUSY …` | a second passes with these loads, and with: |
+//! | | `of_s1=BUSY`, the load of the process of s1 with SQL for its clients |
 //! | | `full=SITE`, a site without room, or filled by `filled=PERCENT` |
 //! | | `crowd=KEY waiting=N wanted=K1,K2…`, N waiters for the partition of the key |
 //! | | in the first table, and the keys that they want |
@@ -28,8 +29,8 @@ use isomer_plan::learned::{Mode, Tuning};
 use isomer_plan::restraints::Withheld;
 use isomer_plan::strategy::Learned;
 use isomer_strategy::{
-    Changed, Decision, Measured, Occasion, Place, Report, Request, SiteLoad, Stage, Strategy,
-    Verdict,
+    Changed, Decision, Measured, Occasion, Place, ProcessLoad, Report, Request, SiteLoad, Stage,
+    Strategy, Verdict,
 };
 use std::error::Error;
 use std::fmt::Write as _;
@@ -110,7 +111,12 @@ impl Runner for State {
                     let here = crowd.iter().filter(|(master, _)| *master == id);
                     let hot_locks = here.map(|(_, crowd)| crowd.clone()).collect();
                     let memory_max = Some(100);
-                    loads.push(SiteLoad { site: id, busy, memory_bytes, memory_max, hot_locks });
+                    let process = args.take_key(&format!("of_{id}"));
+                    let process = process.map(|busy| parse("load", busy)).transpose()?;
+                    let process = process.map(|busy| ProcessLoad { first: id, busy });
+                    let load =
+                        SiteLoad { site: id, busy, memory_bytes, memory_max, hot_locks, process };
+                    loads.push(load);
                 }
                 self.learned.loads(Time(self.now), &loads);
                 // Learned at once, as by the planning thread.

@@ -255,8 +255,11 @@ pub struct Lease {
 pub struct Leased {
     /// The time from which history is complete.
     pub from: Time,
-    /// The recent utilization of its processors, 0 to 1; `None` if unknown.
+    /// The share of the time of its processors that the site used recently, 0 to 1; `None` if
+    /// unknown.
     pub busy: Option<f64>,
+    /// The same of its process: all its sites, SQL and routing.
+    pub process_busy: Option<f64>,
     /// Bytes of rows and index.
     pub memory_bytes: usize,
     /// The memory limit in bytes.

@@ -63,7 +63,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// The version of the format.
-pub const VERSION: u8 = 7;
+pub const VERSION: u8 = 8;
 
 /// The length of the head.
 pub const HEAD_BYTES: usize = 18;
