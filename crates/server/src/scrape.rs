@@ -94,6 +94,16 @@ fn site_figures(engine: &Engine) -> Vec<Figure> {
         let help = "Share of a processor that work at a site takes; SQL and routing are not in it.";
         Some(Figure::gauge("isomer_site_busy_ratio", help, busy?).with("site", site))
     }));
+    let of_process = here.iter().map(|report| (report.site, report.process_busy));
+    let of_process = of_process.chain(away.iter().map(|(load, _)| {
+        let process = load.process.as_ref();
+        (load.site, process.map(|process| process.busy))
+    }));
+    figures.extend(of_process.filter_map(|(site, busy)| {
+        let help =
+            "Share of the processors of the site's process in use; SQL and routing are in it.";
+        Some(Figure::gauge("isomer_process_busy_ratio", help, busy?).with("site", site))
+    }));
     let is_up = here.iter().map(|report| (report.site, report.failure.is_none()));
     let is_up = is_up.chain(away.iter().map(|(load, reach)| {
         let is_reached = reach.as_ref().is_none_or(|reach| reach.trouble.is_none());

@@ -61,7 +61,7 @@ pub struct UpArgs {
     #[arg(long, value_name = "PLACE")]
     pub logs: Option<LogsAt>,
     /// Sites of each process of a new cluster
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub sites: u16,
     /// The cluster's folder
     #[arg(long, value_name = "DIR")]

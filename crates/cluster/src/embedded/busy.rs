@@ -119,11 +119,7 @@ impl Window {
 }
 
 /// The use of processors by this process. See the [module documentation](self).
-pub(super) struct Processors {
-    /// The processors that the process may use; a quota may be a part of one.
-    count: f64,
-    last: Mutex<Last>,
-}
+pub(super) struct Processors(Mutex<Last>);
 
 /// The last window, and what the process had used at its end.
 struct Last {
@@ -134,21 +130,18 @@ struct Last {
 
 impl Processors {
     pub(super) fn new() -> Processors {
-        let all = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-        let count = quota().map_or(all, |quota| quota.min(all));
-        let last = Last { ended: now(), used_ns: process_ns(), share: None };
-        Processors { count, last: Mutex::new(last) }
+        Processors(Mutex::new(Last { ended: now(), used_ns: process_ns(), share: None }))
     }
 
     /// The share of the processors' time that the process used in the last window of at least a
     /// second that ended with a call of this method. `None` in the first second.
     pub(super) fn share(&self) -> Option<f64> {
-        let (mut last, now) = (self.last.lock(), now());
+        let (mut last, now) = (self.0.lock(), now());
         let passed = now - last.ended;
         if passed >= WINDOW {
             let used_ns = process_ns();
             let used = used_ns.saturating_sub(last.used_ns) as f64;
-            let share = (used / (passed.as_nanos() as f64 * self.count)).min(1.0);
+            let share = (used / (passed.as_nanos() as f64 * usable())).min(1.0);
             *last = Last { ended: now, used_ns, share: Some(share) };
         }
         last.share
@@ -158,6 +151,12 @@ impl Processors {
 fn process_ns() -> u64 {
     let used = clock_gettime(ClockId::ProcessCPUTime);
     used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64
+}
+
+/// The processors that this process may use now. A quota may be a part of one.
+fn usable() -> f64 {
+    let all = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    quota().map_or(all, |quota| quota.min(all))
 }
 
 /// The processors that the control group of this process may use, if it has a quota.
@@ -198,7 +197,7 @@ mod tests {
     fn a_process_uses_its_processors() {
         let processors = Processors::new();
         assert_eq!(processors.share(), None, "too early");
-        while now() - processors.last.lock().ended < WINDOW {
+        while now() - processors.0.lock().ended < WINDOW {
             spin();
         }
         assert!(processors.share().is_some_and(|share| share > 0.0 && share <= 1.0));

@@ -19,6 +19,8 @@ pub struct SiteReport {
     /// Its share of the time of all processors in the last second, 0 to 1. `None` in the first
     /// second.
     pub busy: Option<f64>,
+    /// The same of its process, with SQL and routing.
+    pub process_busy: Option<f64>,
     /// The counters of its log.
     pub log: Counters,
     /// The state of its checkpoints.
@@ -51,6 +53,7 @@ impl Runtime {
             memory_bytes: host.site.memory_bytes(),
             memory_max: host.site.memory_max(),
             busy: host.busy.share(),
+            process_busy: self.processors.share(),
             log: host.site.log().counters(),
             checkpoint: host.site.checkpoints(),
             checkpoint_error: checkpointer.error(host.site.id()),

@@ -23,9 +23,9 @@
 //! each waits for 7 · 0.28 / 0.72 = 2.7 ms.
 //!
 //! **Processes.** Sites that share a process share its processors. Where there are several
-//! processes, the processors in the picture are theirs, and SQL and routing for their clients count
-//! at them, wherever the masters are ([`super::traffic`]). The time to reach a site of another
-//! process is left out.
+//! processes, the processors in the picture are theirs. What processes do besides the work of their
+//! sites counts too ([`super::traffic`]): a part at each, wherever the masters are, and the rest at
+//! the masters. The time to reach a site of another process is left out.
 //!
 //! Tables without writes count as present everywhere ([`Grid::holders`]).
 //!
@@ -37,8 +37,7 @@ use super::cost::{Parts, Work};
 use super::grid::{Grid, Layout};
 use super::known::Known;
 use super::tuning::Tuning;
-use isomer_design::SiteId;
-use std::collections::BTreeSet;
+use isomer_design::{SiteId, SiteSet};
 use std::ops::Range;
 
 /// A transaction in the network. Times are in seconds.
@@ -76,6 +75,12 @@ impl Network {
         let last = grid.sites.iter().last().expect("a design has sites");
         let processes = known.traffic.processes();
         let at = |site: SiteId| processes.get(&site).copied().unwrap_or(site);
+        // Besides the work of sites, for each transaction.
+        let per_second = known.traffic.transactions();
+        let [stays, moves] = match processes.is_empty() || per_second <= 0.0 {
+            true => [0.0; 2],
+            false => known.traffic.besides().map(|share| share / per_second),
+        };
         let mut demand = vec![0.0; usize::from(last.0) + 1];
         for laid in judges {
             let free = laid.free_sites(layout, &holders);
@@ -90,6 +95,7 @@ impl Network {
             } else {
                 known.busy_alone([reads, writes]) / ran.len().max(1) as f64
             };
+            let busy = busy + moves / ran.len().max(1) as f64;
             let ran = ran.iter().map(|site| (at(site), busy)).collect();
             let each = writes / laid.written.len().max(1) as f64;
             let refreshed = known.busy_following(each);
@@ -115,10 +121,8 @@ impl Network {
             demand[usize::from(site.0)] += busy;
         }
         demand.iter_mut().for_each(|busy| *busy *= each);
-        let per_second = known.traffic.transactions();
-        let of_clients: BTreeSet<SiteId> = processes.values().copied().collect();
-        for process in of_clients.into_iter().filter(|_| per_second > 0.0) {
-            demand[usize::from(process.0)] += known.traffic.besides(process) / per_second;
+        for process in processes.values().copied().collect::<SiteSet>().iter() {
+            demand[usize::from(process.0)] += stays;
         }
         Network { jobs, visits, demand, locks: layout.locks(), across: across * each }
     }

@@ -12,8 +12,9 @@
 //! ```
 //!
 //! **Processes.** A site shares the processors of its process with SQL and routing for the clients
-//! that are connected there ([`Traffic::besides`]). That work stays when masters move. A process is
-//! pressed while all of its work together takes nearly all of its processors' time.
+//! that are connected there, and with messages and logs, which go where the masters are. The process
+//! that does the least besides the work of its sites shows what stays ([`Traffic::besides`]). A
+//! process is pressed while all of its work together takes nearly all of its processors' time.
 
 use super::tuning::Tuning;
 use isomer_design::{SiteId, SiteSet};
@@ -196,15 +197,17 @@ impl Traffic {
         if is_one { BTreeMap::new() } else { processes }
     }
 
-    /// The share of a process's processors' time that goes to work outside of its sites: SQL and
-    /// routing.
-    pub fn besides(&self, process: SiteId) -> f64 {
-        let sites = || {
-            let of = |site: &&SiteTraffic| site.process.is_some_and(|(first, _)| first == process);
-            self.sites.values().filter(of)
-        };
-        let all = sites().find_map(|site| site.process).map_or(0.0, |(_, busy)| busy);
-        (all - sites().map(|site| site.busy).sum::<f64>()).max(0.0)
+    /// The work of processes outside of their sites, as shares of a process's processors: what each
+    /// does whatever it masters, and the rest, which all of them together do where masters are.
+    pub fn besides(&self) -> [f64; 2] {
+        let mut besides: BTreeMap<SiteId, f64> = BTreeMap::new();
+        for site in self.sites.values() {
+            if let Some((process, busy)) = site.process {
+                *besides.entry(process).or_insert(busy) -= site.busy;
+            }
+        }
+        let least = besides.values().copied().reduce(f64::min).unwrap_or(0.0).max(0.0);
+        [least, besides.values().map(|besides| (besides - least).max(0.0)).sum()]
     }
 
     /// True if a process uses this share of its processors' time or more, and some process less.
@@ -270,10 +273,10 @@ mod tests {
         let s3 = SiteId(3);
         traffic.close(
             1,
-            &[load(S1, 0.25, S1, 0.75), load(S2, 0.25, S1, 0.75), load(s3, 0.0, s3, 0.25)],
+            &[load(S1, 0.25, S1, 0.75), load(S2, 0.25, S1, 0.75), load(s3, 0.125, s3, 0.25)],
         );
         assert_eq!(traffic.processes(), [(S1, S1), (S2, S1), (s3, s3)].into());
-        assert_eq!([S1, s3].map(|process| traffic.besides(process)), [0.25, 0.25]);
+        assert_eq!(traffic.besides(), [0.125, 0.125]);
         assert!(traffic.is_pressed(0.75) && !traffic.is_pressed(0.8) && !traffic.is_pressed(0.2));
         traffic.close(2, &[load(S1, 0.25, S1, 0.75), load(S2, 0.25, S1, 0.75)]);
         assert!(traffic.processes().is_empty() && !traffic.is_pressed(0.5), "there is no other");

@@ -1,0 +1,122 @@
+//! A database that begins at one of three processes spreads while that process is pressed, and what
+//! is used together stays together.
+//!
+//! ```text
+//!   serve    a processor of its own     all rows of twelve tenants at first
+//!   node1    ┐
+//!   node2    ┘ share one                clients of all three write two rows of a tenant at once
+//! ```
+
+#![allow(clippy::disallowed_methods, reason = "a test of processes waits for them")]
+
+mod cluster;
+#[path = "../src/cluster/ports.rs"]
+mod ports;
+mod run;
+
+use cluster::up::{Up, client_at, clients_of, pid_of};
+use cluster::wait_for;
+use postgres::{Client, SimpleQueryMessage};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+const TENANTS: u64 = 12;
+/// Looks at the masters, before the test gives up waiting for a pressed process.
+const PASSES: u32 = 2000;
+
+fn one(client: &mut Client, query: &str) -> String {
+    let found = client.simple_query(query).unwrap_or_else(|error| panic!("{query}: {error:?}"));
+    let row = found.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    });
+    row.unwrap_or_default()
+}
+
+/// Gives a process one processor.
+fn pin(process: &str, processor: &str) {
+    let args = ["--all-tasks", "--cpu-list", "--pid", processor, process];
+    let done = Command::new("taskset").args(args).output().expect("taskset is there");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}
+
+/// Two rows of a tenant, over and over, until `is_over`.
+fn load(port: u16, first: u64, is_over: &AtomicBool, done: &AtomicU64) {
+    let mut client = client_at(port).expect("it serves");
+    for round in first.. {
+        if is_over.load(Ordering::SeqCst) {
+            return;
+        }
+        let (tenant, id) = (round % TENANTS, round / TENANTS % 50);
+        let update =
+            |id| format!("update orders set v = v + 1 where tenant = {tenant} and id = {id}");
+        let text = format!("begin; {}; {}; commit", update(id), update(id + 50));
+        match client.batch_execute(&text) {
+            Ok(()) => drop(done.fetch_add(1, Ordering::SeqCst)),
+            Err(error) => {
+                let code = error.code().map(|code| code.code().to_owned());
+                assert!(code.is_some_and(|code| code.starts_with("40")), "{error:?}");
+                client.batch_execute("rollback").expect("no transaction");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_database_that_begins_at_one_process_spreads() {
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        println!("SKIPPED: two processors are needed");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let _up = Up::start(folder.path(), &["--trust", "loopback"]);
+    let config = folder.path().join("cluster.toml").display().to_string();
+    let ports = clients_of(&config);
+    for (name, processor) in [("serve", "0"), ("node1", "1"), ("node2", "1")] {
+        pin(&pid_of(name, &config), processor);
+    }
+    let mut client = client_at(ports[0]).expect("it serves");
+    wait_for("the others have seats", || {
+        one(&mut client, "select count(*) from isomer.gateways where not has_conductor") == "2"
+    });
+    client
+        .batch_execute(&format!(
+            "create table orders (tenant int, id int, v bigint, primary key (tenant, id));
+             insert into orders select t, i, 0 from generate_series(0, {TENANTS} - 1) t,
+                 generate_series(0, 99) i"
+        ))
+        .expect("a table");
+    let masters = "select count(distinct master) from isomer.partitions where relation = 'orders'";
+    assert_eq!(one(&mut client, masters), "1");
+    let mut is_pressed = false;
+    let (is_over, done) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for at in 0..6 {
+            let (is_over, done, port) = (&is_over, &done, ports[at % 3]);
+            scope.spawn(move || load(port, 7 * at as u64, is_over, done));
+        }
+        let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let pressed = "select coalesce(max(value), 0) >= 0.8 from isomer.metrics
+                           where name = 'isomer_process_busy_ratio'";
+            let mut passes = 0;
+            wait_for("masters are at several processes", || {
+                // On a machine that others keep busy no process gets that much of a processor.
+                passes += 1;
+                is_pressed |= one(&mut client, pressed) == "t";
+                one(&mut client, masters) != "1" || !is_pressed && passes > PASSES
+            });
+        }));
+        is_over.store(true, Ordering::SeqCst);
+        if let Err(panic) = checked {
+            std::panic::resume_unwind(panic);
+        }
+    });
+    if !is_pressed {
+        return println!("SKIPPED: this machine is too busy for a process to be pressed");
+    }
+    let why = "select count(*) > 0 from isomer.changes
+               where relation = 'orders' and reason like '%by a global plan%'";
+    assert_eq!(one(&mut client, why), "t", "a plan has spread it");
+    let sum = one(&mut client, "select sum(v) from orders");
+    assert_eq!(sum, (2 * done.load(Ordering::SeqCst)).to_string(), "each commit counts");
+}
