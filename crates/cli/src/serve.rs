@@ -133,6 +133,10 @@ pub(crate) struct ServeArgs {
     /// last value of ALTER SYSTEM SET autopilot; auto in a new database]
     #[arg(long, value_name = "MODE")]
     autopilot: Option<Mode>,
+    /// The pause between two looks for tables of which a fifth of the rows has changed, which are
+    /// then analyzed; with 0, tables are analyzed only by ANALYZE
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    analyze_every: u32,
     /// Do not wait for the disk at a commit: a crash may lose the last milliseconds
     #[arg(long)]
     no_sync: bool,
@@ -348,6 +352,9 @@ fn serve(
         memory_bytes_max: (args.memory_mb as usize) << 20,
         settings: settings(args),
         give_back: memory::give_back,
+        analyze_every: Some(args.analyze_every)
+            .filter(|seconds| *seconds > 0)
+            .map(|seconds| Duration::from_secs(seconds.into())),
         ..ServerOptions::new(listen, clock::now_us, clock::random)
     };
     let mut server = Server::start(engine.clone(), server)

@@ -40,6 +40,7 @@
 //! | `everywhere`, `sums` | the sessions of all gateways; sums of their counts |
 //! | `chronicle`, `audit`, `trail` | histories on disk; the audit trail, at all gateways |
 //! | `shapes`, `tally`, `copies` | statements by shape; counts of rows; copies of partitions |
+//! | `analyze`, `autoanalyze` | statistics of tables, also by themselves |
 //! | `backend` | the transaction that statements run in |
 //! | `figures`, `scrape` | metrics, for `isomer.metrics` and Prometheus |
 //!
@@ -82,6 +83,7 @@ mod activity;
 mod alter;
 mod analyze;
 mod audit;
+mod autoanalyze;
 mod autopilot;
 mod backend;
 mod chronicle;

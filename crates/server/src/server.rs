@@ -15,6 +15,7 @@
 //! meanwhile. So there is no async runtime, and no hand-over between a statement and its answer.
 
 use crate::activity::Activity;
+use crate::autoanalyze::{self, Due};
 use crate::clients::{Client, Clients, Entered, too_many};
 use crate::conducted;
 use crate::connection::{Connection, FLUSH_BYTES, Incoming, Sending, is_silence};
@@ -30,6 +31,7 @@ use crate::startup::Startup;
 use crate::strangers::{Stranger, Strangers};
 use crate::stream::Stream;
 use crate::sums;
+use crate::users::FIRST_USER;
 use crate::wire::{Out, Reader, violation};
 use isomer_cluster::{CancelReason, CancelToken};
 use isomer_sql::budget::Account;
@@ -37,6 +39,7 @@ use isomer_sql::{SqlError, code};
 use parking_lot::Mutex;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,6 +51,8 @@ use std::time::Duration;
 const FAREWELL: Duration = Duration::from_secs(1);
 /// The pause between two looks for idle sessions that are to end.
 const DRAINING: Duration = Duration::from_millis(20);
+/// The pause between two looks whether it is time to analyze tables.
+const LOOK: Duration = Duration::from_millis(50);
 /// The stack of a client's thread; deep expressions recurse.
 const STACK_BYTES: usize = 8 << 20;
 
@@ -56,6 +61,7 @@ pub struct Server {
     shared: Arc<Shared>,
     address: SocketAddr,
     watch: Option<JoinHandle<()>>,
+    analyzer: Option<JoinHandle<()>>,
     /// The listeners, each with its accepting thread.
     listeners: Vec<(Arc<Listener>, JoinHandle<()>)>,
 }
@@ -117,7 +123,17 @@ impl Server {
         });
         let watching = shared.clone();
         let watch = thread("isomer-watch", move || watching.watch.run(watching.engine.gateway()))?;
-        let mut server = Server { shared, address, watch: Some(watch), listeners: Vec::new() };
+        let keeping = shared.clone();
+        let analyzer = shared.options.analyze_every.map(|every| {
+            thread("isomer-analyze", move || keep_analyzed(&keeping, every.max(LOOK)))
+        });
+        let mut server = Server {
+            shared,
+            address,
+            watch: Some(watch),
+            analyzer: analyzer.transpose()?,
+            listeners: Vec::new(),
+        };
         server.accept_at(Listener::Tcp(listener))?;
         Ok(server)
     }
@@ -186,6 +202,9 @@ impl Server {
         self.shared.stop.store(true, Ordering::SeqCst);
         self.shared.watch.stop();
         let _ = watch.join();
+        if let Some(analyzer) = self.analyzer.take() {
+            let _ = analyzer.join();
+        }
         for (listener, acceptor) in self.listeners.drain(..) {
             listener.wake();
             let _ = acceptor.join();
@@ -250,21 +269,50 @@ fn accept(shared: &Arc<Shared>, listener: &Listener) {
             std::thread::sleep(Duration::from_millis(50));
             continue;
         };
-        let socket = Arc::new(socket);
-        shared.connected.fetch_add(1, Ordering::SeqCst);
-        let stranger = shared.strangers.enter(&socket);
-        let (serving, served) = (shared.clone(), socket.clone());
-        let spawned = thread("isomer-client", move || {
-            let _counted = Counted(&serving);
-            // The client learns of connection errors by itself.
-            let _ = serve(&serving, served, stranger);
-        });
-        if spawned.is_err() {
-            shared.connected.fetch_sub(1, Ordering::SeqCst);
-            let mut out = Out::default();
-            out.fatal(&too_many("the system has no thread for another client".to_owned()));
-            let _ = socket.write(&out.bytes);
+        begin(shared, Arc::new(socket));
+    }
+}
+
+/// Serves a client on a thread of its own.
+fn begin(shared: &Arc<Shared>, socket: Arc<Socket>) {
+    shared.connected.fetch_add(1, Ordering::SeqCst);
+    let stranger = shared.strangers.enter(&socket);
+    let (serving, served) = (shared.clone(), socket.clone());
+    let spawned = thread("isomer-client", move || {
+        let _counted = Counted(&serving);
+        // The client learns of connection errors by itself.
+        let _ = serve(&serving, served, stranger);
+    });
+    if spawned.is_err() {
+        shared.connected.fetch_sub(1, Ordering::SeqCst);
+        let mut out = Out::default();
+        out.fatal(&too_many("the system has no thread for another client".to_owned()));
+        let _ = socket.write(&out.bytes);
+    }
+}
+
+/// Analyzes tables from time to time, until the server stops.
+#[allow(clippy::disallowed_methods, reason = "the edge: has a rhythm")]
+fn keep_analyzed(shared: &Arc<Shared>, every: Duration) {
+    let (mut due, mut next) = (Due::default(), limits::now() + every);
+    loop {
+        std::thread::sleep(LOOK);
+        if shared.stop.load(Ordering::SeqCst) || shared.is_draining.load(Ordering::SeqCst) {
+            return;
         }
+        if limits::now() < next {
+            continue;
+        }
+        let begun = limits::now();
+        let Shared { engine, .. } = &**shared;
+        let tables = due.now(&engine.tallies.counts(), &engine.catalog());
+        if let (false, Ok((own, server))) = (tables.is_empty(), UnixStream::pair()) {
+            begin(shared, Arc::new(Socket::unix(server)));
+            if let Err(error) = autoanalyze::analyze(own, FIRST_USER, &tables) {
+                tracing::debug!("ANALYZE by itself has ended early: {error}");
+            }
+        }
+        next = limits::now() + every.max(9 * (limits::now() - begun));
     }
 }
 

@@ -38,7 +38,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 /// The first user of a new database.
-const FIRST_USER: &str = "isomer";
+pub(crate) const FIRST_USER: &str = "isomer";
 /// The oid of the first created user.
 const FIRST_OID: i64 = 16_384;
 /// The table of users before the introduction of superusers.
