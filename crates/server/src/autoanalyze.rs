@@ -35,7 +35,7 @@ const SHARE: f64 = 0.2;
 /// The version of PostgreSQL's protocol: 3.0.
 const PROTOCOL: u32 = 3 << 16;
 
-/// The tables as they were when they were looked at. See the [module documentation](self).
+/// The tables at the last look. See the [module documentation](self).
 #[derive(Default)]
 pub(crate) struct Due(BTreeMap<TableId, Analyzed>);
 

@@ -53,8 +53,8 @@ pub struct ServerOptions {
     /// (does nothing). A session's thread calls it once its client has been silent for a second,
     /// another thread two seconds after the end of a session.
     pub give_back: fn(),
-    /// The shortest pause between two looks for tables whose rows have changed enough for an ANALYZE
-    /// (none: tables are analyzed only when clients ask for it).
+    /// The shortest pause between two looks for tables whose rows have changed enough for an
+    /// ANALYZE (none: only clients analyze).
     pub analyze_every: Option<Duration>,
 }
 

@@ -23,9 +23,9 @@
 //! each waits for 7 · 0.28 / 0.72 = 2.7 ms.
 //!
 //! **Processes.** Sites that share a process share its processors. Where there are several
-//! processes, the processors in the picture are theirs. What processes do besides the work of their
-//! sites counts too ([`super::traffic`]): a part at each, wherever the masters are, and the rest at
-//! the masters. The time to reach a site of another process is left out.
+//! processes, the processors in the picture are theirs. Their work besides that of their sites
+//! counts too ([`super::traffic`]): a part at each, wherever the masters are, and the rest at the
+//! masters. The time to reach a site of another process is left out.
 //!
 //! Tables without writes count as present everywhere ([`Grid::holders`]).
 //!

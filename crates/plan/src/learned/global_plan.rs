@@ -13,8 +13,8 @@
 //! ```
 //!
 //! **When.** A plan is drawn while transactions are distributed, or a process is pressed
-//! ([`super::traffic`]) and a second one is not. So a database that begins at one node spreads, also
-//! if no transaction is distributed there.
+//! ([`super::traffic`]) and a second one is not. So a database that begins at one node spreads,
+//! also if no transaction is distributed there.
 //!
 //! An adopted plan is executed in batches, each a decision in the journal. Partitions that no
 //! sample accesses stay. While a plan is on probation nothing else is replicated and only hot locks

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// See the [module documentation](self).
 pub(crate) struct Grid<'s> {
     pub(crate) partitions: Vec<Need>,
-    /// The tables that a sample writes to; if there are none, those that one reads.
+    /// The tables that a sample writes to; if no sample writes, the tables that samples read.
     pub(crate) written: BTreeSet<TableId>,
     pub(crate) sites: SiteSet,
     numbers: BTreeMap<(TableId, Key), u32>,

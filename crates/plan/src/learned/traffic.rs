@@ -12,9 +12,10 @@
 //! ```
 //!
 //! **Processes.** A site shares the processors of its process with SQL and routing for the clients
-//! that are connected there, and with messages and logs, which go where the masters are. The process
-//! that does the least besides the work of its sites shows what stays ([`Traffic::besides`]). A
-//! process is pressed while all of its work together takes nearly all of its processors' time.
+//! that are connected there, and with messages and logs, which go where the masters are. The
+//! process that does the least besides the work of its sites shows what stays
+//! ([`Traffic::besides`]). A process is pressed while all of its work together takes nearly all of
+//! its processors' time.
 
 use super::tuning::Tuning;
 use isomer_design::{SiteId, SiteSet};
