@@ -116,6 +116,9 @@ fn seeds_that_failed_once_keep_every_promise() {
         // A read at a copy beside its master waited for a backup that only the readmission of the
         // master could end, and that waited for a change behind the reader's lock.
         (820_800, SimOptions { failover: true, serializable: true, ..usual }),
+        // A reader had seen a deletion that a takeover undid, and asked only after the rows were
+        // discarded whether it was safe.
+        (902_034, SimOptions { failover: true, serializable: true, ..usual }),
         // The former owner of a log served an old version of a row, and a commit looked
         // lost.
         (6_100_959, SimOptions { backups: true, cluster: true, ..usual }),

@@ -46,6 +46,7 @@
 //!
 //! **Void.** If other sites take a partition over ([`crate::tail`]), no backup will acknowledge the
 //! events that its former master has in doubt. Clients that wait for them get an unknown outcome.
+//! Readers that have seen them are refused, also if they ask only after the rows were discarded.
 //!
 //! **A replica in its master's process** fails with the master, so it shows events only once
 //! backups in other processes have them: its feed is not closed before
@@ -105,6 +106,10 @@ struct Waits {
     readers: BTreeMap<Ticket, Vec<Waker>>,
     /// Tickets of events that a takeover has made void.
     void: BTreeSet<Ticket>,
+    /// For each time at which tickets became void, the number of the next ticket then, and the
+    /// first void one. That next ticket is never opened, so it tells earlier readers from later
+    /// ones.
+    voided: BTreeMap<Ticket, Ticket>,
 }
 
 /// A ticket that is not closed.
@@ -225,6 +230,12 @@ impl Waits {
         woken
     }
 
+    /// True if a reader that has seen all tickets up to this one may have seen one that became void
+    /// since. Later readers cannot find the rows of a void ticket.
+    fn may_have_seen_void(&self, ticket: Ticket) -> bool {
+        self.voided.range(ticket + 1..).any(|(_, first)| *first <= ticket)
+    }
+
     fn is_closed_up_to(&self, ticket: Ticket) -> bool {
         self.open.first_key_value().is_none_or(|(first, _)| *first > ticket)
     }
@@ -339,12 +350,11 @@ impl Site {
     /// Ready when backups have acknowledged all tickets up to this one.
     ///
     /// # Errors
-    /// [`LogError::Gone`] if any tickets become void during the wait.
+    /// [`LogError::Gone`] if any of these tickets have become void since the read.
     async fn acknowledged_up_to(&self, ticket: Ticket) -> Result<(), LogError> {
-        let mut before = None;
         poll_fn(|cx| {
             let mut waits = self.backups.waits.lock();
-            if *before.get_or_insert(waits.void.len()) != waits.void.len() {
+            if waits.may_have_seen_void(ticket) {
                 return Poll::Ready(Err(void()));
             }
             if waits.is_closed_up_to(ticket) {
@@ -605,8 +615,12 @@ impl Site {
     /// Makes the open tickets of a partition void, because other sites have taken it over.
     pub(crate) fn void_tickets(&self, partition: &SitePartition) {
         let mut waits = self.backups.waits.lock();
-        if let Some(book) = waits.books.get(&place(partition)) {
-            let open: Vec<Ticket> = book.open.iter().map(|(_, ticket)| *ticket).collect();
+        let Some(book) = waits.books.get(&place(partition)) else { return };
+        let open: BTreeSet<Ticket> = book.open.iter().map(|(_, ticket)| *ticket).collect();
+        if let Some(first) = open.first().copied() {
+            waits.last += 1;
+            let next = waits.last;
+            waits.voided.insert(next, first);
             waits.void.extend(open);
         }
     }
