@@ -119,6 +119,9 @@ fn seeds_that_failed_once_keep_every_promise() {
         // A reader had seen a deletion that a takeover undid, and asked only after the rows were
         // discarded whether it was safe.
         (902_034, SimOptions { failover: true, serializable: true, ..usual }),
+        // All copies of a partition were dropped while its master was away. Each of its followers
+        // left only once another one had acknowledged what it had.
+        (901_910, SimOptions { failover: true, serializable: true, ..usual }),
         // The former owner of a log served an old version of a row, and a commit looked
         // lost.
         (6_100_959, SimOptions { backups: true, cluster: true, ..usual }),

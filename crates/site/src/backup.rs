@@ -140,7 +140,35 @@ impl Asked<'_> {
 struct Book {
     reached: SmallVec<[(SiteId, Version); 2]>,
     learners: SiteSet,
+    /// Followers whose copies are about to be dropped.
+    leaving: SiteSet,
     open: Vec<(Version, Ticket)>,
+}
+
+/// A follower is about to leave a partition, until this is dropped. Others that leave with it do
+/// not wait for its acknowledgements: none of them may have a copy any more.
+struct Leaving<'s> {
+    waits: &'s Mutex<Waits>,
+    place: &'s Place,
+    site: SiteId,
+}
+
+impl<'s> Leaving<'s> {
+    fn begin(waits: &'s Mutex<Waits>, place: &'s Place, site: SiteId) -> Leaving<'s> {
+        let mut locked = waits.lock();
+        let book = locked.books.entry(place.clone()).or_default();
+        book.leaving = std::mem::take(&mut book.leaving).with(site);
+        drop(locked);
+        Leaving { waits, place, site }
+    }
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        if let Some(book) = self.waits.lock().books.get_mut(self.place) {
+            book.leaving = book.leaving.without(self.site);
+        }
+    }
 }
 
 /// At a follower: an acknowledgement that is sent when the site's own log is durable up to `end`.
@@ -452,7 +480,7 @@ impl Site {
 
     /// Stops counting a follower whose copy is to be dropped, once enough other backups have
     /// acknowledged the version that it has. Otherwise its copy could be the only one of some
-    /// commits. Does not wait for fenced followers.
+    /// commits. Does not wait for fenced followers, nor for those that leave at the same time.
     ///
     /// # Errors
     /// [`Refusal::Unfit`] if the others have not after [`PATIENCE_NS`].
@@ -466,8 +494,10 @@ impl Site {
             return Ok(());
         }
         let (place, until) = (place(partition), self.time.now().0 + PATIENCE_NS);
+        let _leaving = Leaving::begin(&self.backups.waits, &place, site);
         loop {
-            let others = partition.followers().without(site);
+            let leaving = self.backups.waits.lock().books.get(&place).map(|b| b.leaving.clone());
+            let others = &partition.followers().without(site) - &leaving.unwrap_or_default();
             let others: SiteSet = others.iter().filter(|other| !self.is_fenced(*other)).collect();
             let is_lost = others.is_empty() || self.is_fenced(site);
             {

@@ -3,6 +3,7 @@
 
 mod mailboxes;
 
+use futures_util::future::join;
 use isomer_design::{Backups, Footprint, Key, KeyRange, SiteId, TableId, Time};
 use isomer_log::{Log, MemoryLog, MemoryOptions};
 use isomer_site::{Abort, Failure, Read, ReadSpan, SeenUpTo, Site, SiteOptions, Step, Txn, latest};
@@ -99,4 +100,15 @@ fn a_reader_of_a_void_commit_is_refused_also_when_it_asks_late() {
     assert!(master.write(OTHER));
     let (rows, seen) = master.read(OTHER);
     assert_eq!((rows, master.until_durable(seen).is_ok()), (1, true), "a later reader");
+}
+
+/// Their copies were dropped while the master was away, so none of them ever acknowledges.
+#[test]
+fn followers_without_copies_leave_together() {
+    let master = Master::new();
+    let leaves = async |site| master.site.unfollow(BACKED, &Key::min(), site).await;
+    assert!(master.poll(leaves(S2)).is_none(), "the acknowledgements of s3 are unknown");
+    let both = join(leaves(S2), leaves(S3));
+    let (s2, s3) = master.drive(both);
+    s2.and(s3).unwrap();
 }
