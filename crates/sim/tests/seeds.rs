@@ -122,6 +122,11 @@ fn seeds_that_failed_once_keep_every_promise() {
         // All copies of a partition were dropped while its master was away. Each of its followers
         // left only once another one had acknowledged what it had.
         (901_910, SimOptions { failover: true, serializable: true, ..usual }),
+        // The readmission of a node's site ended when the node failed, and the conductor never
+        // learned that the node was back.
+        (19, SimOptions { failover: true, cluster: true, ..usual }),
+        (33, SimOptions { failover: true, cluster: true, ..usual }),
+        (85, SimOptions { failover: true, cluster: true, ..usual }),
         // The former owner of a log served an old version of a row, and a commit looked
         // lost.
         (6_100_959, SimOptions { backups: true, cluster: true, ..usual }),
