@@ -122,6 +122,9 @@ fn seeds_that_failed_once_keep_every_promise() {
         // All copies of a partition were dropped while its master was away. Each of its followers
         // left only once another one had acknowledged what it had.
         (901_910, SimOptions { failover: true, serializable: true, ..usual }),
+        // A reader held a lock while it waited for a copy that its master no longer fed. A change
+        // waited for the lock, and the drop of the copy for the change.
+        (911_572, SimOptions { failover: true, serializable: true, ..usual }),
         // The readmission of a node's site ended when the node failed, and the conductor never
         // learned that the node was back.
         (19, SimOptions { failover: true, cluster: true, ..usual }),
