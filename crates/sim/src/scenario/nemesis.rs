@@ -67,13 +67,13 @@ pub(super) fn start_again(run: &Rc<Run>, site: SiteId) {
 /// The readmission of a node's site, which goes on until the site is a member.
 pub(super) struct Return {
     task: TaskId,
-    /// The site was lost once more.
+    /// The site was lost or started once more.
     again: Rc<Cell<bool>>,
 }
 
 /// Readmits a site. If the site goes down meanwhile, the nemesis that restarts it readmits it. A
 /// node restarts its sites by itself, so one task goes on until its site is a member.
-fn spawn_return(run: &Rc<Run>, site: SiteId) -> TaskId {
+pub(super) fn spawn_return(run: &Rc<Run>, site: SiteId) -> TaskId {
     let (world, returned) = (run.world(), run.clone());
     let name = format!("return of {site}");
     if run.draw.nodes.is_empty() {
