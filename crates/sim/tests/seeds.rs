@@ -116,6 +116,20 @@ fn seeds_that_failed_once_keep_every_promise() {
         // A read at a copy beside its master waited for a backup that only the readmission of the
         // master could end, and that waited for a change behind the reader's lock.
         (820_800, SimOptions { failover: true, serializable: true, ..usual }),
+        // A reader had seen a deletion that a takeover undid, and asked only after the rows were
+        // discarded whether it was safe.
+        (902_034, SimOptions { failover: true, serializable: true, ..usual }),
+        // All copies of a partition were dropped while its master was away. Each of its followers
+        // left only once another one had acknowledged what it had.
+        (901_910, SimOptions { failover: true, serializable: true, ..usual }),
+        // A reader held a lock while it waited for a copy that its master no longer fed. A change
+        // waited for the lock, and the drop of the copy for the change.
+        (911_572, SimOptions { failover: true, serializable: true, ..usual }),
+        // The readmission of a node's site ended when the node failed, and the conductor never
+        // learned that the node was back.
+        (19, SimOptions { failover: true, cluster: true, ..usual }),
+        (33, SimOptions { failover: true, cluster: true, ..usual }),
+        (85, SimOptions { failover: true, cluster: true, ..usual }),
         // The former owner of a log served an old version of a row, and a commit looked
         // lost.
         (6_100_959, SimOptions { backups: true, cluster: true, ..usual }),

@@ -46,6 +46,7 @@
 //!
 //! **Void.** If other sites take a partition over ([`crate::tail`]), no backup will acknowledge the
 //! events that its former master has in doubt. Clients that wait for them get an unknown outcome.
+//! Readers that have seen them are refused, also if they ask only after the rows were discarded.
 //!
 //! **A replica in its master's process** fails with the master, so it shows events only once
 //! backups in other processes have them: its feed is not closed before
@@ -105,6 +106,10 @@ struct Waits {
     readers: BTreeMap<Ticket, Vec<Waker>>,
     /// Tickets of events that a takeover has made void.
     void: BTreeSet<Ticket>,
+    /// For each time at which tickets became void, the number of the next ticket then, and the
+    /// first void one. That next ticket is never opened, so it tells earlier readers from later
+    /// ones.
+    voided: BTreeMap<Ticket, Ticket>,
 }
 
 /// A ticket that is not closed.
@@ -135,7 +140,35 @@ impl Asked<'_> {
 struct Book {
     reached: SmallVec<[(SiteId, Version); 2]>,
     learners: SiteSet,
+    /// Followers whose copies are about to be dropped.
+    leaving: SiteSet,
     open: Vec<(Version, Ticket)>,
+}
+
+/// A follower is about to leave a partition, until this is dropped. Others that leave with it do
+/// not wait for its acknowledgements: none of them may have a copy any more.
+struct Leaving<'s> {
+    waits: &'s Mutex<Waits>,
+    place: &'s Place,
+    site: SiteId,
+}
+
+impl<'s> Leaving<'s> {
+    fn begin(waits: &'s Mutex<Waits>, place: &'s Place, site: SiteId) -> Leaving<'s> {
+        let mut locked = waits.lock();
+        let book = locked.books.entry(place.clone()).or_default();
+        book.leaving = std::mem::take(&mut book.leaving).with(site);
+        drop(locked);
+        Leaving { waits, place, site }
+    }
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        if let Some(book) = self.waits.lock().books.get_mut(self.place) {
+            book.leaving = book.leaving.without(self.site);
+        }
+    }
 }
 
 /// At a follower: an acknowledgement that is sent when the site's own log is durable up to `end`.
@@ -223,6 +256,12 @@ impl Waits {
         let later = self.readers.split_off(&first);
         woken.extend(std::mem::replace(&mut self.readers, later).into_values().flatten());
         woken
+    }
+
+    /// True if a reader that has seen all tickets up to this one may have seen one that became void
+    /// since. Later readers cannot find the rows of a void ticket.
+    fn may_have_seen_void(&self, ticket: Ticket) -> bool {
+        self.voided.range(ticket + 1..).any(|(_, first)| *first <= ticket)
     }
 
     fn is_closed_up_to(&self, ticket: Ticket) -> bool {
@@ -339,12 +378,11 @@ impl Site {
     /// Ready when backups have acknowledged all tickets up to this one.
     ///
     /// # Errors
-    /// [`LogError::Gone`] if any tickets become void during the wait.
+    /// [`LogError::Gone`] if any of these tickets have become void since the read.
     async fn acknowledged_up_to(&self, ticket: Ticket) -> Result<(), LogError> {
-        let mut before = None;
         poll_fn(|cx| {
             let mut waits = self.backups.waits.lock();
-            if *before.get_or_insert(waits.void.len()) != waits.void.len() {
+            if waits.may_have_seen_void(ticket) {
                 return Poll::Ready(Err(void()));
             }
             if waits.is_closed_up_to(ticket) {
@@ -442,7 +480,7 @@ impl Site {
 
     /// Stops counting a follower whose copy is to be dropped, once enough other backups have
     /// acknowledged the version that it has. Otherwise its copy could be the only one of some
-    /// commits. Does not wait for fenced followers.
+    /// commits. Does not wait for fenced followers, nor for those that leave at the same time.
     ///
     /// # Errors
     /// [`Refusal::Unfit`] if the others have not after [`PATIENCE_NS`].
@@ -456,8 +494,10 @@ impl Site {
             return Ok(());
         }
         let (place, until) = (place(partition), self.time.now().0 + PATIENCE_NS);
+        let _leaving = Leaving::begin(&self.backups.waits, &place, site);
         loop {
-            let others = partition.followers().without(site);
+            let leaving = self.backups.waits.lock().books.get(&place).map(|b| b.leaving.clone());
+            let others = &partition.followers().without(site) - &leaving.unwrap_or_default();
             let others: SiteSet = others.iter().filter(|other| !self.is_fenced(*other)).collect();
             let is_lost = others.is_empty() || self.is_fenced(site);
             {
@@ -605,8 +645,12 @@ impl Site {
     /// Makes the open tickets of a partition void, because other sites have taken it over.
     pub(crate) fn void_tickets(&self, partition: &SitePartition) {
         let mut waits = self.backups.waits.lock();
-        if let Some(book) = waits.books.get(&place(partition)) {
-            let open: Vec<Ticket> = book.open.iter().map(|(_, ticket)| *ticket).collect();
+        let Some(book) = waits.books.get(&place(partition)) else { return };
+        let open: BTreeSet<Ticket> = book.open.iter().map(|(_, ticket)| *ticket).collect();
+        if let Some(first) = open.first().copied() {
+            waits.last += 1;
+            let next = waits.last;
+            waits.voided.insert(next, first);
             waits.void.extend(open);
         }
     }

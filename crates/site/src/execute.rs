@@ -370,7 +370,8 @@ impl Site {
     /// queued events; asks the master to close the feed.
     ///
     /// # Errors
-    /// [`Failure::Unreachable`] if the master is fenced.
+    /// [`Failure::Unreachable`] if the master is fenced; [`Failure::NotHere`] if the copy is about
+    /// to be dropped.
     pub(crate) fn request_close(
         &self,
         resolved: &Resolved<'_>,
@@ -388,6 +389,12 @@ impl Site {
         if let Some(site) = partition.source().filter(|source| self.is_fenced(*source)) {
             let why = "others are to take over from it".to_owned();
             return Err(Failure::Unreachable { site, why });
+        }
+        if partition.is_unfollowed() {
+            // The drop of the copy may wait for a change that waits for a lock of this transaction.
+            let (table, span) = (partition.table, Span::Range(partition.range.clone()));
+            let item = Box::new(Item { table, span, access: Access::Read });
+            return Err(Failure::NotHere { site: self.id, item });
         }
         if !resolved.written.iter().any(|written| *written) {
             self.request_feed_close(partition, time);

@@ -9,7 +9,7 @@ use isomer_design::{Footprint, Key, KeyRange, SiteId, TableId, Time};
 use isomer_log::{
     Checkpoints, Durability, FileCheckpoints, FileLog, MemoryLog, MemoryOptions, Options,
 };
-use isomer_site::{AtOnce, Site, SiteOptions, Snapshot, Step, TimeSource, Txn};
+use isomer_site::{AtOnce, Failure, Site, SiteOptions, Snapshot, Step, TimeSource, Txn};
 use mailboxes::Mailboxes;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -243,6 +243,20 @@ fn a_copy_that_was_given_up_leaves_no_rows_behind() {
     pair.restart();
     pair.assert_alike();
     assert_eq!(pair.rows(pair.replica()).len(), 1);
+}
+
+/// The drop may wait for a change that waits for a lock of the reader.
+#[test]
+fn a_reader_of_a_copy_that_is_no_longer_fed_goes_elsewhere_before_the_drop() {
+    let pair = Pair::new();
+    pair.drive(pair.replica().install(pair.snapshot())).unwrap();
+    pair.assert_alike();
+    pair.drive(pair.master.step(Step::Unfollow(T, Key::min(), S2))).unwrap();
+    pair.write(0, Some(2));
+    let footprint = Footprint::new().read(T, Key::int(0));
+    let mut read = |txn: &mut Txn<'_>| txn.get(T, &Key::int(0)).map(drop);
+    let done = pair.replica().execute(&footprint, pair.mailboxes.now(), &mut read);
+    assert!(matches!(pair.drive(done), Err(Failure::NotHere { site: S2, .. })));
 }
 
 #[test]

@@ -32,7 +32,8 @@ use crate::outcome::{Failure, Summary};
 use crate::world::{Manners, World};
 use draw::Draw;
 use isomer_design::SiteId;
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// The state that the tasks of a run share.
@@ -45,6 +46,8 @@ pub(crate) struct Run {
     pub(crate) changes: Cell<u64>,
     /// The table whose layout changes, if there is one.
     pub(crate) orders: OnceCell<reorder::Orders>,
+    /// The readmissions of nodes' sites.
+    returns: RefCell<BTreeMap<SiteId, nemesis::Return>>,
 }
 
 impl Run {
@@ -112,7 +115,8 @@ fn begin(seed: u64, options: &SimOptions) -> (Rc<Run>, Result<(), String>) {
     let cluster = cluster.expect("a few numbered sites make a design");
     let steps = options.steps * draw.times;
     let (stopping, changes) = (Cell::new(false), Cell::new(0));
-    let run = Rc::new(Run { cluster, draw, steps, stopping, changes, orders: OnceCell::new() });
+    let (orders, returns) = (OnceCell::new(), RefCell::default());
+    let run = Rc::new(Run { cluster, draw, steps, stopping, changes, orders, returns });
     let done = settle::load(&run).and_then(|()| reorder::load(&run)).map(|()| {
         world.set_manners(run.draw.manners);
         world.set_plant(options.plant);

@@ -4,6 +4,7 @@ use super::Run;
 use crate::world::{Gate, TaskId};
 use isomer_cluster::FailedOver;
 use isomer_design::{KeyRange, SiteId};
+use std::cell::Cell;
 use std::rc::Rc;
 
 /// Starts the nemeses that the run has drawn.
@@ -63,16 +64,43 @@ pub(super) fn start_again(run: &Rc<Run>, site: SiteId) {
     }
 }
 
-fn spawn_return(run: &Rc<Run>, site: SiteId) -> TaskId {
-    let returned = run.clone();
-    run.world().spawn(format!("return of {site}"), async move { readmit(&returned, site).await })
+/// The readmission of a node's site, which goes on until the site is a member.
+pub(super) struct Return {
+    task: TaskId,
+    /// The site was lost or started once more.
+    again: Rc<Cell<bool>>,
 }
 
-async fn readmit(run: &Run, site: SiteId) {
-    while run.cluster.conductor.readmit(site).await.is_err() {
-        if run.world().site(site).is_none() {
-            return; // It will restart once more.
+/// Readmits a site. If the site goes down meanwhile, the nemesis that restarts it readmits it. A
+/// node restarts its sites by itself, so one task goes on until its site is a member.
+pub(super) fn spawn_return(run: &Rc<Run>, site: SiteId) -> TaskId {
+    let (world, returned) = (run.world(), run.clone());
+    let name = format!("return of {site}");
+    if run.draw.nodes.is_empty() {
+        return world.spawn(name, async move {
+            let is_there = || returned.world().site(site).is_some();
+            readmit(&returned, site, is_there).await;
+        });
+    }
+    let mut returns = run.returns.borrow_mut();
+    if let Some(Return { task, again }) = returns.get(&site).filter(|it| !world.is_done(it.task)) {
+        again.set(true);
+        return *task;
+    }
+    let again = Rc::new(Cell::new(true));
+    let is_again = again.clone();
+    let task = world.spawn(name, async move {
+        while is_again.replace(false) {
+            readmit(&returned, site, || true).await;
         }
+    });
+    returns.insert(site, Return { task, again });
+    task
+}
+
+/// Readmits a site, retrying while that may succeed.
+async fn readmit(run: &Run, site: SiteId, may_succeed: impl Fn() -> bool) {
+    while run.cluster.conductor.readmit(site).await.is_err() && may_succeed() {
         run.world().sleep(10_000_000).await;
     }
 }

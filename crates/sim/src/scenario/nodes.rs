@@ -2,6 +2,7 @@
 //! run; brokers stop answering, and leaders change.
 
 use super::Run;
+use super::nemesis::spawn_return;
 use crate::world::{LEASE_NS, NodeId};
 use isomer_design::SiteId;
 use std::rc::Rc;
@@ -11,6 +12,14 @@ const AT_ONCE: usize = 2;
 
 /// Starts the faults, if there are nodes.
 pub(crate) fn start(run: &Rc<Run>) {
+    if run.draw.lose_every_ns > 0 {
+        let returned = Rc::downgrade(run);
+        run.world().set_on_return(move |site| {
+            if let Some(run) = returned.upgrade() {
+                spawn_return(&run, site);
+            }
+        });
+    }
     if run.draw.trouble_every_ns == 0 {
         return;
     }

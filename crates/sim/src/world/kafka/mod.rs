@@ -45,7 +45,7 @@ use isomer_owned::owned::Options;
 use parking_lot::Mutex;
 use partition::Partition;
 use process::Process;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,7 +78,12 @@ pub(crate) struct Kafka {
     stopped: RefCell<Vec<Envelope>>,
     /// A planted bug of all logs.
     plant: Arc<Mutex<Option<Plant>>>,
+    /// Called when a node has started a site.
+    on_return: OnceCell<OnReturn>,
 }
+
+/// A function that learns which site a node has started.
+pub(super) type OnReturn = Box<dyn Fn(SiteId)>;
 
 /// A node, in all of its processes.
 struct Node {

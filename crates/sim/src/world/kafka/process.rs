@@ -306,6 +306,7 @@ impl World {
         if !opened.iter().all(Opened::is_readable) {
             return self.start_later(process);
         }
+        let mut started = Vec::new();
         for Opened { site, client, log, checkpoints } in opened {
             let Some((run, site)) = self.install(site, log.clone(), checkpoints) else { return };
             let task = self.drive_log(&site, client, log.clone());
@@ -314,6 +315,7 @@ impl World {
             let Some(process) = processes.get_mut(&process) else { return };
             process.runs.push((site.id(), run));
             process.logs.push(log);
+            started.push(site.id());
         }
         let world = self.clone();
         let watch = self.spawn(format!("watch of process {process}"), async move {
@@ -323,6 +325,13 @@ impl World {
         if let Some(process) = processes.get_mut(&process) {
             process.tasks = vec![watch];
         }
+        drop(processes);
+        self.kafka.on_return.get().iter().for_each(|told| started.iter().copied().for_each(told));
+    }
+
+    /// Calls a function with each site that a node starts from now on. To be called once.
+    pub fn set_on_return(&self, told: impl Fn(SiteId) + 'static) {
+        let _ = self.kafka.on_return.set(Box::new(told));
     }
 
     /// Ends a process that cannot read its logs, as that of a node ends, and starts it again.
