@@ -11,6 +11,7 @@
 use super::convert::{are_elements, are_times, bare};
 use super::foreign::Event;
 use super::query::{changed_step, joined_rows};
+use super::row_assign::row_assigned;
 use super::subscripts::target;
 use super::{Binder, Scope, Typed, column_name, folded};
 use crate::budget::Budget;
@@ -163,20 +164,17 @@ impl Binder<'_> {
     ) -> Result<(Vec<(usize, Expr)>, Scope), SqlError> {
         let (mut set, mut parts): (Vec<(usize, Expr)>, Vec<usize>) = (Vec::new(), Vec::new());
         for assignment in assignments {
-            let pairs: Vec<(&ast::ObjectName, &ast::Expr)> = match &assignment.target {
-                AssignmentTarget::ColumnName(name) => vec![(name, &assignment.value)],
-                AssignmentTarget::Tuple(names) => match &assignment.value {
-                    ast::Expr::Tuple(values) if values.len() == names.len() => {
-                        names.iter().zip(values).collect()
-                    }
-                    _ => {
-                        return Err(SqlError::unsupported(
-                            "SET (..) = of anything but as many values",
-                        ));
-                    }
-                },
+            let apart;
+            let (names, values) = match &assignment.target {
+                AssignmentTarget::ColumnName(name) => {
+                    (std::slice::from_ref(name), std::slice::from_ref(&assignment.value))
+                }
+                AssignmentTarget::Tuple(names) => {
+                    (apart, scope) = row_assigned(self, names.len(), &assignment.value, scope)?;
+                    (names.as_slice(), apart.as_slice())
+                }
             };
-            for (name, value) in pairs {
+            for (name, value) in names.iter().zip(values) {
                 let (Some(ident), part) = target(name)? else { continue };
                 let at = table.column(&folded(ident)).map_err(|error| self.at(error, ident))?;
                 let known = set.iter().position(|(other, _)| *other == at);

@@ -17,7 +17,9 @@
 use super::convert::{constant, number, rounded};
 use super::json::is_json_operator;
 use super::operators::comparison;
-use super::operators::{all, any, named_operator, negate, not_unique};
+use super::operators::{all, any, is_named, named_operator, negate, not_unique};
+use super::row_assign::row_values;
+use super::sets::without_sets;
 use super::{Binder, DEPTH_MAX, bare};
 use crate::catalog::NamedType;
 use crate::datum::Datum;
@@ -141,6 +143,12 @@ impl Binder<'_> {
             }
             ast::Expr::Function(function) => self.function(function),
             ast::Expr::Extract { field, expr, .. } => {
+            ast::Expr::Function(call) if is_named(call, "row") => {
+                Err(SqlError::unsupported("a row as a value"))
+            }
+            ast::Expr::Function(call) if is_named(call, "coalesce") => {
+                without_sets(self, |binder| binder.function(call))
+            }
                 let value = self.expr(expr)?;
                 self.extract(&field.to_string(), value)
             }
@@ -207,8 +215,8 @@ impl Binder<'_> {
         right: &ast::Expr,
     ) -> Result<Typed, SqlError> {
         use BinaryOperator as Op;
-        if let (ast::Expr::Tuple(a), ast::Expr::Tuple(b)) = (left, right) {
-            return self.compare_rows(a, op, b);
+        if let (Some(a), Some(b)) = (row_values(left), row_values(right)) {
+            return self.compare_rows(&a, op, &b);
         }
         if let ast::Expr::BinaryOp { op: before, .. } = left
             && comparison(before).is_some()

@@ -11,6 +11,7 @@ use super::convert::bare;
 use super::expr::{EXPR_BYTES, Typed, boolean, typed};
 use super::folded;
 use super::json::TEXTS;
+use super::row_assign::row_values;
 use super::{Binder, DEPTH_MAX};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
@@ -138,14 +139,14 @@ impl Binder<'_> {
         value: &ast::Expr,
         list: &[ast::Expr],
     ) -> Result<Typed, SqlError> {
-        if let ast::Expr::Tuple(columns) = value {
+        if let Some(columns) = row_values(value) {
             let mut rows = Vec::with_capacity(list.len());
             for row in list {
-                let ast::Expr::Tuple(values) = row else {
+                let Some(values) = row_values(row) else {
                     let message = "a row can only be compared with rows";
                     return Err(SqlError::new(code::SYNTAX, message));
                 };
-                rows.push(self.compare_rows(columns, &BinaryOperator::Eq, values)?.expr);
+                rows.push(self.compare_rows(&columns, &BinaryOperator::Eq, &values)?.expr);
             }
             return Ok(boolean(Expr::Or(rows)));
         }
@@ -529,6 +530,16 @@ fn is_padded(ty: SqlType) -> bool {
 
 fn is_varying(ty: SqlType) -> bool {
     matches!(ty, SqlType::Varchar(_))
+}
+
+/// True for a call by this name, which is a word of the grammar: `row(..)`, `coalesce(..)`.
+pub(super) fn is_named(call: &ast::Function, word: &str) -> bool {
+    match call.name.0.as_slice() {
+        [name] => name.as_ident().is_some_and(|name| {
+            name.quote_style.is_none() && name.value.eq_ignore_ascii_case(word)
+        }),
+        _ => false,
+    }
 }
 
 /// 42725: an operator whose operands do not determine a type.
