@@ -148,7 +148,7 @@ impl Binder<'_> {
                 };
                 rows.push(self.compare_rows(&columns, &BinaryOperator::Eq, &values)?.expr);
             }
-            return Ok(boolean(Expr::Or(rows)));
+            return Ok(boolean(Expr::in_rows(rows)));
         }
         let before = self.budget.mark();
         let mut left = self.expr(value)?;
