@@ -98,7 +98,7 @@ impl Binder<'_> {
         })
     }
 
-    fn cast_to(&mut self, value: Typed, ty: SqlType) -> Result<Typed, SqlError> {
+    pub(super) fn cast_to(&mut self, value: Typed, ty: SqlType) -> Result<Typed, SqlError> {
         if value.ty == ty {
             return Ok(value);
         }
@@ -110,6 +110,11 @@ impl Binder<'_> {
         if let SqlType::Reg(reg) = ty
             && value.ty.family() == Family::Text
         {
+        // The blanks of a char(n) are among the bytes.
+        if matches!((value.ty, ty), (SqlType::Char(_), SqlType::Bytea)) {
+            let shown = self.as_shown(value)?;
+            return Ok(typed(Expr::Cast(Box::new(shown), ty), ty));
+        }
             return Ok(typed(Expr::Call(Func::NumberOf(reg), vec![value.expr]), ty));
         }
         if ty.family() == Family::Text && value.ty.family() != Family::Unknown {

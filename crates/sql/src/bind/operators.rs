@@ -155,9 +155,12 @@ impl Binder<'_> {
         let left_bytes = self.budget.mark() - before;
         let list = list.iter().map(|one| self.expr(one)).collect::<Result<Vec<Typed>, _>>()?;
         // A parameter takes the common type of all values, not that of the first.
-        let types: Vec<SqlType> = list.iter().map(|one| one.ty).chain([left.ty]).collect();
+        let types = [left.ty].into_iter().chain(list.iter().map(|one| one.ty));
+        let types: Vec<SqlType> = types.collect();
         let common = functions::common(&types);
         let together = if list.len() > 1 { bare(common) } else { beside(common) };
+        let is_constant = |one: &Typed| one.expr.nearest_level().is_none();
+        let has_array = list.iter().filter(|one| is_constant(one)).count() > 1;
         let mut bound = Vec::with_capacity(list.len());
         // Timestamps with and without time zone compare as the former; each is converted once.
         let is_time = common.family() == Family::Time;
@@ -175,6 +178,11 @@ impl Binder<'_> {
             let is_named = matches!(together, SqlType::Reg(_));
             if one.ty == SqlType::Unknown && (is_named || matches!(one.expr, Expr::Param(_))) {
                 one = typed(self.coerce(one, together)?, together);
+            }
+            // Among several constants, a text is one of char(n), as the value is.
+            let is_text = one.ty.family() == Family::Text && !is_padded(one.ty);
+            if is_text && has_array && is_padded(together) && is_constant(&one) {
+                one = self.cast_to(one, SqlType::Char(None))?;
             }
             let (a, b) = self.unify(left.clone(), one.clone(), "=")?;
             if left.ty == SqlType::Unknown {
@@ -524,14 +532,6 @@ pub(super) fn check_equality(ty: SqlType) -> Result<(), SqlError> {
     Err(error.hint("Cast it to jsonb, which is compared by value."))
 }
 
-fn is_padded(ty: SqlType) -> bool {
-    matches!(ty, SqlType::Char(_))
-}
-
-fn is_varying(ty: SqlType) -> bool {
-    matches!(ty, SqlType::Varchar(_))
-}
-
 /// True for a call by this name, which is a word of the grammar: `row(..)`, `coalesce(..)`.
 pub(super) fn is_named(call: &ast::Function, word: &str) -> bool {
     match call.name.0.as_slice() {
@@ -540,6 +540,14 @@ pub(super) fn is_named(call: &ast::Function, word: &str) -> bool {
         }),
         _ => false,
     }
+}
+
+fn is_padded(ty: SqlType) -> bool {
+    matches!(ty, SqlType::Char(_))
+}
+
+fn is_varying(ty: SqlType) -> bool {
+    matches!(ty, SqlType::Varchar(_))
 }
 
 /// 42725: an operator whose operands do not determine a type.
