@@ -59,6 +59,7 @@ pub use like::{Including, Like};
 pub use maintain::Maintenance;
 pub use procedure::{NewArgument, NewProcedure, ProcedureChange, ProcedureStatement, Signature};
 pub(crate) use rewrite::keeps_keys;
+pub(crate) use rewrite::{keeps_keys, needs_as};
 use rewrite::{as_table, drop_deferrable, has_partial_action, has_words, is_about_statistics};
 use rewrite::{
     lock_clauses, overriding, plain_arrays, plain_similar, plain_switches, whole_tables,
@@ -265,6 +266,8 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
             .hint("Write it as a statement of its own, with the schema before its name."));
     }
     if first == "ALTER" && second == "TYPE" && has_words(&tokens, &["ATTRIBUTE"]) {
+    rewrite::quote_names(&mut tokens);
+    rewrite::drop_collations(&mut tokens)?;
         return Err(SqlError::unsupported("ALTER TYPE .. ATTRIBUTE, of a composite type,"));
     }
     if first == "CREATE" && second == "RECURSIVE" {

@@ -499,6 +499,11 @@ impl SqlType {
                 numeric(*info)?
             }
             DataType::Text => SqlType::Text,
+            DataType::Float(ExactNumberInfo::Precision(bits @ (0 | 54..))) => {
+                let wrong = if *bits == 0 { "at least 1 bit" } else { "less than 54 bits" };
+                let message = format!("precision for type float must be {wrong}");
+                return Err(SqlError::new(code::INVALID_PARAMETER, message));
+            }
             DataType::Varchar(length)
             | DataType::CharacterVarying(length)
             | DataType::CharVarying(length) => SqlType::Varchar(characters(length.as_ref())?),

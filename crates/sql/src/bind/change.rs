@@ -224,6 +224,7 @@ impl Binder<'_> {
                 let (value, name): (Typed, String) = match item {
                     SelectItem::UnnamedExpr(expr) => (binder.expr(expr)?, column_name(expr)),
                     SelectItem::ExprWithAlias { expr, alias } => {
+                        check_alias(binder, alias)?;
                         (binder.expr(expr)?, folded(alias))
                     }
                     SelectItem::Wildcard(_) => {
@@ -435,6 +436,18 @@ struct Sources {
 pub(super) fn is_default(value: &ast::Expr) -> bool {
     matches!(value, ast::Expr::Identifier(word)
         if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("default"))
+}
+
+/// Refuses a name of a column that needs AS.
+///
+/// # Errors
+/// 42601.
+pub(super) fn check_alias(binder: &Binder<'_>, alias: &ast::Ident) -> Result<(), SqlError> {
+    if !crate::parse::needs_as(alias) {
+        return Ok(());
+    }
+    let message = format!("syntax error at or near \"{}\"", alias.value);
+    Err(binder.at(SqlError::new(code::SYNTAX, message), alias))
 }
 
 /// True if an expression reads one of these columns.

@@ -129,7 +129,9 @@ impl Binder<'_> {
             }
             ast::Expr::Interval(interval) => self.interval(interval),
             ast::Expr::Case { operand, conditions, else_result, .. } => {
-                self.case(operand.as_deref(), conditions, else_result.as_deref())
+                without_sets(self, |binder| {
+                    binder.case(operand.as_deref(), conditions, else_result.as_deref())
+                })
             }
             ast::Expr::Collate { expr, collation } => {
                 let value = self.expr(expr)?;
@@ -141,14 +143,14 @@ impl Binder<'_> {
                 }
                 Ok(value)
             }
-            ast::Expr::Function(function) => self.function(function),
-            ast::Expr::Extract { field, expr, .. } => {
             ast::Expr::Function(call) if is_named(call, "row") => {
                 Err(SqlError::unsupported("a row as a value"))
             }
             ast::Expr::Function(call) if is_named(call, "coalesce") => {
                 without_sets(self, |binder| binder.function(call))
             }
+            ast::Expr::Function(function) => self.function(function),
+            ast::Expr::Extract { field, expr, .. } => {
                 let value = self.expr(expr)?;
                 self.extract(&field.to_string(), value)
             }
@@ -330,6 +332,9 @@ impl Binder<'_> {
                     if *op == UnaryOperator::PGSquareRoot { "sqrt" } else { "cbrt" },
                     vec![value],
                 )
+            }
+            UnaryOperator::PGPostfixFactorial => {
+                Err(SqlError::new(code::SYNTAX, "syntax error at or near \"!\""))
             }
             other => Err(SqlError::unsupported(format!("the operator {other}"))),
         }
