@@ -220,6 +220,27 @@ fn cut_name(word: &mut Word, notices: &mut Vec<SqlError>) {
     }
     word.value = cut;
 }
+/// CREATE, ALTER and DROP DATABASE. There is one database, of the user that it begins with.
+///
+/// # Errors
+/// 0A000, unless it says who the owner is.
+fn database(verb: &str, tokens: &[TokenWithSpan]) -> Result<Parsed, SqlError> {
+    let words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
+    let last: Vec<String> = words.skip(3).map(|token| token.token.to_string()).collect();
+    let is_owned = |last: &[String]| {
+        matches!(last, [owner, to, who] if owner.eq_ignore_ascii_case("owner")
+            && to.eq_ignore_ascii_case("to")
+            && who.trim_matches('"') == "isomer")
+    };
+    if verb == "ALTER" && is_owned(&last) {
+        return Ok(Parsed::Nothing("ALTER DATABASE"));
+    }
+    Err(SqlError::unsupported(format!("{verb} DATABASE")).hint(
+        "There is one database, and it has every name that a client connects to. A dump is restored \
+         without --create.",
+    ))
+}
+
 
 /// Parses one expression.
 ///
@@ -266,6 +287,9 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
             .hint("Write it as a statement of its own, with the schema before its name."));
     }
     if first == "ALTER" && second == "TYPE" && has_words(&tokens, &["ATTRIBUTE"]) {
+    if second == "DATABASE" && matches!(&*first, "CREATE" | "ALTER" | "DROP") {
+        return database(&first, &tokens);
+    }
     rewrite::quote_names(&mut tokens);
     rewrite::drop_collations(&mut tokens)?;
         return Err(SqlError::unsupported("ALTER TYPE .. ATTRIBUTE, of a composite type,"));
