@@ -280,6 +280,14 @@ fn decisions_of_the_autopilot_survive_the_server() {
     Served::start(&data, &[]).stop();
     let told = (1..=20).chain(501..=520).map(|id: i32| why(&["pairs", &id.to_string()]));
     assert!(told.into_iter().any(|told| !told.contains("no decision")), "it was forgotten");
+
+    // The learned costs are in the folder, wherever the redo logs are; the design is not.
+    let logs =
+        "# An Isomer database whose logs are elsewhere, format 1\nplace nodes\ndatabase 1f\n";
+    std::fs::write(data.join("logs"), logs).expect("a file");
+    assert!(!why(&["model"]).is_empty());
+    let ended = isomer(&["why", "pairs", "1", "--data", &data.display().to_string()]);
+    assert!(ended.code != 0 && ended.err.contains("isomer.decisions"), "{}", ended.err);
 }
 
 /// The memory of a process that is no file, in kB.
