@@ -212,15 +212,17 @@ impl Server {
         rows.map_err(|error| Failure::of_server("the server", &error))
     }
 
-    /// Starts a plan and waits until it has ended; prints its progress if `says` is set.
-    pub(crate) fn carry_out(&mut self, plan: &str, says: bool) -> Result<(), Failure> {
-        self.ask(&format!("alter system reconfigure {}", quoted(plan)))?;
-        let number = self.newest()?.number;
+    /// Runs a statement that starts a plan, and waits until the plan has ended; prints its progress
+    /// if `says` is set. Returns the number of its changes.
+    pub(crate) fn carry_out(&mut self, statement: &str, says: bool) -> Result<i64, Failure> {
+        self.ask(statement)?;
+        let Shown { number, changes, .. } = self.newest()?;
         self.until_ended(number, |shown| {
-            if says {
+            if says && changes > 0 {
                 out::line(shown.line());
             }
-        })
+        })?;
+        Ok(changes)
     }
 
     fn ask(&mut self, statement: &str) -> Result<(), Failure> {
@@ -288,6 +290,6 @@ impl Server {
 }
 
 /// Quotes a text as an SQL literal.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }

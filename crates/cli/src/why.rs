@@ -7,6 +7,8 @@
 
 use crate::failure::Failure;
 use crate::{autopilot, out};
+use isomer_cluster::OpenDatabaseError;
+use isomer_design::Design;
 use isomer_plan::learned::Memory;
 use std::path::PathBuf;
 
@@ -36,20 +38,28 @@ pub(crate) struct WhyArgs {
 /// If there is no such database, table or key, or its strategy does not learn.
 pub(crate) fn run(args: &WhyArgs) -> Result<(), Failure> {
     let folder = args.data.display();
-    let (design, memory) = isomer_cluster::look(&args.data, "learned").map_err(Failure::failed)?;
+    let is_model = args.key.is_none() && args.table == "model";
+    // The learned costs are in the folder, wherever the redo logs are.
+    let (design, memory) = match is_model {
+        true => (None, isomer_cluster::look_at_memory(&args.data, "learned")),
+        false => {
+            let (design, memory) = look(args)?;
+            (Some(design), memory)
+        }
+    };
     let memory = memory.ok_or_else(|| {
         let what = "its strategy has kept nothing yet; the autopilot is `--strategy learned`, and a server keeps what \
-                    that has learned every 30 s";
+                    that has learned every 30 s; of a cluster, in the folder of the process with the conductor";
         Failure::failed(format!("{folder}: {what}"))
     })?;
     let memory =
         Memory::parse(&memory).map_err(|what| Failure::failed(format!("{folder}: {what}")))?;
+    let Some(design) = design else {
+        out::print(autopilot::costs(&memory.costs));
+        out::print(format!("\n{}", memory.summary.to_text()));
+        return Ok(());
+    };
     let Some(key) = &args.key else {
-        if args.table == "model" {
-            out::print(autopilot::costs(&memory.costs));
-            out::print(format!("\n{}", memory.summary.to_text()));
-            return Ok(());
-        }
         let what = format!("which key of {}? Or `isomer why model`", args.table);
         return Err(Failure::usage(what));
     };
@@ -69,4 +79,14 @@ pub(crate) fn run(args: &WhyArgs) -> Result<(), Failure> {
         false => out::print(decisions.concat() + "\n" + &memory.summary.to_text()),
     }
     Ok(())
+}
+
+/// The design of the database in the folder, and what its strategy has kept.
+fn look(args: &WhyArgs) -> Result<(Design, Option<String>), Failure> {
+    isomer_cluster::look(&args.data, "learned").map_err(|error| match error {
+        OpenDatabaseError::LogsElsewhere { .. } => Failure::failed(format!(
+            "{error}. Ask a running server: psql -c 'select * from isomer.decisions'"
+        )),
+        error => Failure::failed(error),
+    })
 }

@@ -71,15 +71,17 @@ impl Drop for Served {
     }
 }
 
-/// Each line of the log has its time.
+/// Each line of the log has its time. Without the settings, connections are of level debug.
 #[test]
 fn connections_are_logged_on_request_and_refused_passwords_always() {
-    for is_on in [true, false] {
+    for (is_on, level) in [(true, "info"), (false, "info"), (false, "debug")] {
         let folder = tempfile::tempdir().expect("a folder");
         let (data, log) = (folder.path().join("shop"), folder.path().join("log"));
         let mut serve = Command::new(env!("CARGO_BIN_EXE_isomer"));
         serve.args(["serve", "--listen", "127.0.0.1:0", "--no-sync", "--data"]).arg(&data);
-        serve.args(["--set", if is_on { "log_connections=on" } else { "log_connections=off" }]);
+        let on = if is_on { "on" } else { "off" };
+        serve.args(["--log-level", level, "--set", &format!("log_connections={on}")]);
+        serve.args(["--set", &format!("log_disconnections={on}")]);
         serve.stderr(std::fs::File::create(&log).expect("a file"));
         let served = Served::of(serve, &data);
         let mut client = served.client();
@@ -96,18 +98,26 @@ fn connections_are_logged_on_request_and_refused_passwords_always() {
         served.stop();
         let said = std::fs::read_to_string(&log).expect("the log");
         let of = |what: &str| said.lines().find(|line| line.contains(what)).map(str::to_owned);
-        let is_ada = |line: &&str| {
-            line.contains(" INFO connection authorized ") && line.contains(" user=\"ada\"")
+        let shown = if is_on { "INFO" } else { "DEBUG" };
+        let of_ada = |event: &str| {
+            let event = format!(" {shown} {event} ");
+            let is_it = |line: &&str| line.contains(&event) && line.contains(" user=\"ada\"");
+            said.lines().find(is_it).map(str::to_owned)
         };
-        let connected = said.lines().find(is_ada).map(str::to_owned);
-        assert_eq!(connected.is_some(), is_on, "{said}");
+        let (connected, gone) = (of_ada("connection authorized"), of_ada("disconnection"));
+        let is_told = is_on || level == "debug";
+        assert_eq!(said.contains("connection received from=\"127.0.0.1:"), is_told, "{said}");
+        assert_eq!([connected.is_some(), gone.is_some()], [is_told; 2], "{said}");
         let process = format!(" process={process} ");
-        for part in ["application=\"till\"", "from=\"127.0.0.1:", &process] {
-            assert!(connected.iter().all(|line| line.contains(part)), "{part}: {connected:?}");
+        for part in ["database=\"isomer\"", "from=\"127.0.0.1:", &process] {
+            let lines = connected.iter().chain(&gone);
+            assert!(lines.into_iter().all(|line| line.contains(part)), "{part}: {said}");
         }
+        assert!(connected.iter().all(|line| line.contains("application=\"till\"")), "{said}");
+        assert!(gone.iter().all(|line| line.contains(" duration_ms=")), "{said}");
         let refused = of(" WARN log-in was refused ").expect("it is logged");
         assert!(refused.contains("password authentication failed for user"), "{refused}");
-        for line in connected.iter().chain([&refused]) {
+        for line in connected.iter().chain(&gone).chain([&refused]) {
             let time = line.split(' ').next().expect("a word");
             assert!(time.starts_with("20") && time.ends_with('Z'), "{line}");
         }
@@ -270,6 +280,14 @@ fn decisions_of_the_autopilot_survive_the_server() {
     Served::start(&data, &[]).stop();
     let told = (1..=20).chain(501..=520).map(|id: i32| why(&["pairs", &id.to_string()]));
     assert!(told.into_iter().any(|told| !told.contains("no decision")), "it was forgotten");
+
+    // The learned costs are in the folder, wherever the redo logs are; the design is not.
+    let logs =
+        "# An Isomer database whose logs are elsewhere, format 1\nplace nodes\ndatabase 1f\n";
+    std::fs::write(data.join("logs"), logs).expect("a file");
+    assert!(!why(&["model"]).is_empty());
+    let ended = isomer(&["why", "pairs", "1", "--data", &data.display().to_string()]);
+    assert!(ended.code != 0 && ended.err.contains("isomer.decisions"), "{}", ended.err);
 }
 
 /// The memory of a process that is no file, in kB.

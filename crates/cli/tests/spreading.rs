@@ -12,6 +12,7 @@
 mod cluster;
 #[path = "../src/cluster/ports.rs"]
 mod ports;
+#[allow(dead_code, reason = "this test reads no output")]
 mod run;
 
 use cluster::up::{Up, client_at, clients_of, pid_of};

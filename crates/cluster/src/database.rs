@@ -369,7 +369,8 @@ impl Database {
     /// sites, or needs a table that another reconfiguration holds.
     pub fn reconfigure(&self, plan: Plan) -> Result<u64, Error> {
         if self.is_gateway_only() {
-            return self.others().define(Define::Reconfigure(sent(&plan)));
+            let steps = sent(&plan);
+            return self.others().define(Define::Reconfigure(plan.reason, steps));
         }
         self.conductor.reconfigure(plan)
     }

@@ -332,6 +332,11 @@ pub fn look(path: &Path, strategy: &str) -> Result<(Design, Option<String>), Ope
     ))
 }
 
+/// The saved state of a strategy in a database's folder, wherever the redo logs are.
+pub fn look_at_memory(path: &Path, strategy: &str) -> Option<String> {
+    fs::read_to_string(path.join(memory_of(strategy))).ok()
+}
+
 /// The file with the saved state of a strategy. Each strategy has its own, so a change of
 /// strategy loses nothing.
 fn memory_of(strategy: &str) -> String {

@@ -64,12 +64,14 @@ mod transport;
 
 pub use catalog::Missing;
 pub use claim::ClaimNote;
-pub use conductor::{ChangeEvent, Conductor, FailedOver, Job};
+pub use conductor::{ChangeEvent, Conductor, FailedOver, Job, drain_reason};
 pub use database::{Database, Explorer, FusedRows, Options, Others, inventory, is_spread, zone_of};
 pub use embedded::{Checkpointing, Recovering, SiteReport};
 pub use error::{Error, OpenDatabaseError};
-pub use folder::{join_cluster, leave_if_empty, look, quorum_folder, read_cluster, sites_of};
-pub use fusion::is_reserved;
+pub use folder::{
+    join_cluster, leave_if_empty, look, look_at_memory, quorum_folder, read_cluster, sites_of,
+};
+pub use fusion::{follows_plans, is_reserved};
 pub use ids::DatabaseId;
 pub use isomer_log::{Counters, DiskFaults, Durability, Lack, LogError};
 pub use isomer_site::{

@@ -108,7 +108,7 @@ enum Way {
 impl Reconfiguration {
     /// A new one.
     pub fn new(number: u64, plan: Plan, now: Time) -> Reconfiguration {
-        Reconfiguration {
+        let mut new = Reconfiguration {
             number,
             plan,
             progress: Progress::Running,
@@ -119,7 +119,10 @@ impl Reconfiguration {
             why: None,
             undo: Vec::new(),
             under_way: None,
-        }
+        };
+        // A site that is to be drained may have nothing.
+        new.end_if_due(now);
+        new
     }
 
     /// True if it has ended.

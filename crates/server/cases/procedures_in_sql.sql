@@ -63,3 +63,12 @@ create type mood as enum ('sad', 'happy'); create procedure feel(mood) language 
 call feel('sad'); call feel('glad'); drop type mood; alter type mood rename to feeling; select pg_get_function_arguments('feel'::regproc);
 drop type feeling cascade; call feel('sad');
 drop schema h cascade;
+create schema other;
+create procedure "Shown"(a int, b text[]) language sql as 'select 1';
+create procedure other.hidden(a numeric(5, 2)) language sql as 'select 1';
+select '"Shown"'::regproc, 'other.hidden'::regproc, 'other.hidden'::regproc::text, '"Shown"(int, text[])'::regprocedure;
+select oid::regproc, oid::regprocedure, pg_typeof(oid::regproc) from pg_proc where proname in ('Shown', 'hidden') order by proname;
+select '"Shown"'::regproc = oid, 'other.hidden(numeric)'::regprocedure::oid = oid from pg_proc where proname = 'Shown';
+select 0::regproc, 0::regprocedure;
+select 'nosuch()'::regprocedure;
+select 'other.nosuch(int)'::regprocedure;

@@ -146,6 +146,7 @@ mod temporary;
 mod trail;
 mod users;
 mod views;
+mod visits;
 mod wire;
 
 pub use engine::{Engine, Source, take_over};

@@ -6,7 +6,7 @@
 //!                             remaster accounts[500] s2'
 //!   SELECT * FROM isomer.reconfigurations        running, 1 of 2 changes made
 //!   ALTER SYSTEM PAUSE RECONFIGURATION 1         RESUME, CANCEL, REVERSE
-//!   ALTER SYSTEM DRAIN SITE 3                    a plan that moves everything away from the site
+//!   ALTER SYSTEM DRAIN SITE 3, 4                 a plan that moves everything away from the sites
 //! ```
 //!
 //! The statement ends when the plan has been validated and started. Tables have their SQL names.
@@ -15,7 +15,7 @@ use crate::backend::database;
 use crate::engine::Engine;
 use crate::proposals::check_changes_are_on;
 use isomer_cluster::{Control, Reconfiguration};
-use isomer_design::{Change, Design, Plan, SiteId, Step, Time};
+use isomer_design::{Change, Design, Plan, SiteId, SiteSet, Step, Time};
 use isomer_plan::drain::{Copies, Move};
 use isomer_sql::datum::Datum;
 use isomer_sql::parse::Reconfigure;
@@ -57,8 +57,8 @@ impl Engine {
                 let reversed = self.database().reverse_reconfiguration(*number);
                 reversed.map(drop).map_err(database)
             }
-            Reconfigure::Drain(site) => {
-                let plan = drain(self, SiteId(*site))?;
+            Reconfigure::Drain(sites) => {
+                let plan = drain(self, &sites.iter().copied().map(SiteId).collect())?;
                 self.database().reconfigure(plan).map(drop).map_err(database)
             }
         }
@@ -113,14 +113,15 @@ impl Engine {
     }
 }
 
-/// The plan that moves everything away from a site, to sites that are reached.
+/// The plan that moves everything away from some sites, to others that are reached. It has no
+/// changes if they have nothing.
 ///
 /// # Errors
-/// 22023 if there is no such site, it has nothing, or there is no other site.
-fn drain(engine: &Engine, site: SiteId) -> Result<Plan, SqlError> {
+/// 22023 if there is no such site, or no other site.
+fn drain(engine: &Engine, drained: &BTreeSet<SiteId>) -> Result<Plan, SqlError> {
     let wrong = |what: String| SqlError::new(code::INVALID_PARAMETER, what);
     let (design, database) = (engine.database().design(), engine.database());
-    if !design.sites().iter().any(|known| known == site) {
+    if let Some(site) = drained.iter().find(|site| !design.sites().contains(**site)) {
         return Err(wrong(format!("there is no site {site}")));
     }
     // In one process each site counts as a process of its own.
@@ -135,15 +136,17 @@ fn drain(engine: &Engine, site: SiteId) -> Result<Plan, SqlError> {
             others.insert(load.site, reach.map(|reach| reach.node).unwrap_or_default());
         }
     }
-    others.remove(&site);
+    others.retain(|site, _| !drained.contains(site));
+    let all: SiteSet = drained.iter().copied().collect();
     if others.is_empty() {
-        let error = wrong(format!("no other site is reached that could take what {site} has"));
+        let shown = all.to_string();
+        let error = wrong(format!("no other site is reached that could take what {shown} has"));
         return Err(error.hint("isomer.sites shows the sites and their health."));
     }
     let mut places = Vec::new();
-    for (id, table) in design.tables() {
+    for (id, table) in design.tables().filter(|(_, table)| isomer_cluster::follows_plans(table)) {
         for (start, placement) in table.partitions().iter() {
-            if placement.holds(site) {
+            if drained.iter().any(|site| placement.holds(*site)) {
                 places.push((id, start.clone(), placement.clone()));
             }
         }
@@ -155,8 +158,8 @@ fn drain(engine: &Engine, site: SiteId) -> Result<Plan, SqlError> {
             Copies { master: placement.master, replicas: replicas.iter().collect() }
         })
         .collect();
-    let reason = format!("{site} is drained");
-    let moves = isomer_plan::drain::drain(&copies, &BTreeSet::from([site]), &others);
+    let reason = isomer_cluster::drain_reason(&all);
+    let moves = isomer_plan::drain::drain(&copies, drained, &others);
     let steps = places.into_iter().zip(moves).flat_map(|((table, start, _), moves)| {
         let step = |step: Move| match step {
             Move::AddReplica(site) => Change::AddReplica { table, start: start.clone(), site },
@@ -167,9 +170,6 @@ fn drain(engine: &Engine, site: SiteId) -> Result<Plan, SqlError> {
         };
         moves.into_iter().map(step).collect::<Vec<_>>()
     });
-    let steps: Vec<Step> = steps.map(|change| Step::new(change, reason.clone())).collect();
-    match steps.is_empty() {
-        true => Err(wrong(format!("{site} has nothing to move"))),
-        false => Ok(Plan { reason, steps }),
-    }
+    let steps = steps.map(|change| Step::new(change, reason.clone())).collect();
+    Ok(Plan { reason, steps })
 }

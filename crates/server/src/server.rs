@@ -32,6 +32,7 @@ use crate::strangers::{Stranger, Strangers};
 use crate::stream::Stream;
 use crate::sums;
 use crate::users::FIRST_USER;
+use crate::visits::{self, Visit};
 use crate::wire::{Out, Reader, violation};
 use isomer_cluster::{CancelReason, CancelToken};
 use isomer_sql::budget::Account;
@@ -326,6 +327,7 @@ impl Drop for Counted<'_> {
 }
 
 fn serve(shared: &Arc<Shared>, socket: Arc<Socket>, stranger: Stranger) -> io::Result<()> {
+    visits::received(&shared.settings, &socket);
     let until = limits::now() + shared.options.login_timeout;
     let mut connection =
         Connection::new(Stream::Plain(Channel::new(socket, until)), shared.options.write_timeout)?;
@@ -346,7 +348,7 @@ fn serve(shared: &Arc<Shared>, socket: Arc<Socket>, stranger: Stranger) -> io::R
     };
     drop(stranger);
     connection.stream.set_deadline(None)?;
-    let LoggedIn { _entered, settings, cancel, activity, greeting } = client;
+    let LoggedIn { _entered, settings, cancel, activity, greeting, visit } = client;
     let (engine, watch, clients) =
         (shared.engine.clone(), shared.watch.clone(), shared.clients.clone());
     let memory = Memory::new(&shared.memory, &shared.options, &cancel);
@@ -356,7 +358,9 @@ fn serve(shared: &Arc<Shared>, socket: Arc<Socket>, stranger: Stranger) -> io::R
     let limited = (memory, activity, &shared.options);
     let socket = connection.stream.socket().clone();
     let session = Session::new(engine, cancel, settings, watch, clients, socket, limited);
-    connection.talk(shared, session, greeting)
+    let talked = connection.talk(shared, session, greeting);
+    visit.end((shared.options.clock)());
+    talked
 }
 
 /// A client that has logged in.
@@ -367,6 +371,7 @@ struct LoggedIn {
     activity: Arc<Activity>,
     /// The first messages to the client.
     greeting: Out,
+    visit: Visit,
 }
 
 /// Logs a client in. `None` if it was refused or was no client.
@@ -380,17 +385,12 @@ fn log_in(shared: &Shared, connection: &mut Connection) -> io::Result<Option<Log
     match proved.and_then(|()| shared.let_in(connection.stream.socket(), passed_by, startup)) {
         Ok(client) => Ok(Some(client)),
         Err(error) => {
-            let from = from(connection.stream.socket());
+            let from = visits::from(connection.stream.socket());
             let error_text = error.to_string();
             tracing::warn!(user, database, from, error = error_text, "log-in was refused");
             connection.refuse(&error)
         }
     }
-}
-
-/// Where a client is, as the log says it.
-fn from(socket: &Socket) -> String {
-    socket.peer().map_or_else(|| "a Unix socket".to_owned(), |peer| peer.to_string())
 }
 
 impl Connection {
@@ -523,12 +523,7 @@ impl Shared {
         greeting.keep_to_itself(settings.keeps_quiet());
         wrong.iter().for_each(|error| greeting.notice("WARNING", error));
         greeting.ready(b'I');
-        if self.settings.logs_connections() {
-            let (user, database) = (&settings.user, &settings.database);
-            let application = settings.get("application_name").unwrap_or_default();
-            let (user, database, from) = (&**user, &**database, from(socket));
-            tracing::info!(process, user, database, application, from, "connection authorized");
-        }
-        Ok(LoggedIn { _entered: entered, settings, cancel, activity, greeting })
+        let visit = Visit::begin(&self.settings, &settings, socket, (self.options.clock)());
+        Ok(LoggedIn { _entered: entered, settings, cancel, activity, greeting, visit })
     }
 }

@@ -89,7 +89,7 @@ pub(crate) const REPORTED: [&str; 10] = [
     "is_superuser",
 ];
 
-const DEFAULTS: [(&str, &str); 17] = [
+const DEFAULTS: [(&str, &str); 18] = [
     ("server_version", "15.0"),
     ("server_version_num", "150000"),
     ("server_encoding", "UTF8"),
@@ -107,6 +107,7 @@ const DEFAULTS: [(&str, &str); 17] = [
     ("max_index_keys", "32"),
     ("password_encryption", "scram-sha-256"),
     ("log_connections", "off"),
+    ("log_disconnections", "off"),
 ];
 
 /// Read-only settings.
@@ -315,9 +316,9 @@ impl Settings {
         }
     }
 
-    /// True if the log tells of each connection. That is for the server's options to say.
-    pub(crate) fn logs_connections(&self) -> bool {
-        let value = self.get("log_connections").unwrap_or_default().to_lowercase();
+    /// True if a setting is a true Boolean.
+    pub(crate) fn is_on(&self, name: &str) -> bool {
+        let value = self.get(name).unwrap_or_default().to_lowercase();
         matches!(value.as_str(), "on" | "true" | "yes" | "1")
     }
 

@@ -358,6 +358,19 @@ fn is_weekday(word: &str) -> bool {
     )
 }
 
+/// The zone with an abbreviation: one offset, or that of its place at each time.
+pub(crate) fn zone_abbreviated(word: &str) -> Option<Zone> {
+    if !(1..=6).contains(&word.len()) || !word.bytes().all(|byte| byte.is_ascii_alphabetic()) {
+        return None;
+    }
+    let word = word.to_ascii_lowercase();
+    match (fixed_offset(&word), &*word) {
+        (Some(seconds), _) => Zone::east(seconds),
+        (None, "msk") => Zone::named("Europe/Moscow"),
+        (None, word) => Zone::named(zone_of_letters(word)?),
+    }
+}
+
 /// The offset of letters in seconds east of Greenwich, for those with one offset at all times.
 fn fixed_offset(word: &str) -> Option<i64> {
     Some(match word {

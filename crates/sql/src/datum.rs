@@ -567,7 +567,9 @@ fn number_to(value: Datum, to: SqlType) -> Result<Datum, SqlError> {
 /// The nearest float of a numeric, if there is one.
 fn binary(value: &Datum, to: SqlType) -> Result<f64, SqlError> {
     match (value.to_f64(), value) {
-        (wide, Datum::Numeric(exact)) if wide.is_infinite() && exact.is_finite() => {
+        (wide, Datum::Numeric(exact))
+            if (wide.is_infinite() && exact.is_finite()) || (wide == 0.0 && !exact.is_zero()) =>
+        {
             let digits = exact.to_string();
             let message = format!("\"{}\" is out of range for type {to}", clipped(&digits));
             Err(SqlError::new(code::OUT_OF_RANGE, message))

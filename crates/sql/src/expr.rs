@@ -49,6 +49,9 @@ pub enum Expr {
     Same(Box<[Expr; 2]>),
     /// True if the value is one of the list.
     In(Box<Expr>, Vec<Expr>, ListId),
+    /// True if a row of values is one of the list: an [`Expr::Or`] of an [`Expr::And`] for each
+    /// row of the list, whose equalities all have the same values on their left sides.
+    InRows(Box<Expr>, ListId),
     /// True if the comparison holds with any element of an array, or with all.
     Elements {
         /// The comparison of the value with an element.
@@ -196,6 +199,7 @@ macro_rules! each_child {
             }
             Expr::Cast(inner, _)
             | Expr::Domain(inner, _)
+            | Expr::InRows(inner, _)
             | Expr::Not(inner)
             | Expr::IsNull(inner)
             | Expr::IsTruth(inner, _) => $visit(inner),
@@ -252,6 +256,7 @@ impl PartialEq for Expr {
             IsTruth(a, is) => matches!(other, IsTruth(b, of) if is == of && a == b),
             Same(a) => matches!(other, Same(b) if a == b),
             In(a, list, _) => matches!(other, In(b, of, _) if a == b && list == of),
+            Expr::InRows(a, _) => matches!(other, Expr::InRows(b, _) if a == b),
             Expr::Elements { compare, all, both, element, .. } => matches!(
                 other,
                 Expr::Elements { compare: op, all: every, both: of, element: ty, .. }
@@ -294,6 +299,40 @@ impl Expr {
     /// True if it contains an aggregate of the query.
     pub fn has_aggregate(&self) -> bool {
         self.has(&|expr| matches!(expr, Expr::Aggregate(_)))
+    }
+
+    /// The alternatives of a disjunction.
+    pub(crate) fn alternatives(&self) -> Option<&[Expr]> {
+        match self {
+            Expr::Or(any) => Some(any),
+            Expr::InRows(any, _) => any.alternatives(),
+            _ => None,
+        }
+    }
+
+    /// The list of rows of a disjunction, if it compares one row of values with several that are
+    /// the same for all rows.
+    pub(crate) fn in_rows(rows: Vec<Expr>) -> Expr {
+        fn equalities(row: &Expr) -> Option<Vec<&[Expr; 2]>> {
+            match row {
+                Expr::And(parts) => parts.iter().map(equality).collect(),
+                _ => None,
+            }
+        }
+        let is_list = rows.first().and_then(equalities).is_some_and(|first| {
+            let has_same = |row: &Expr| {
+                equalities(row).is_some_and(|row| {
+                    let is_same = |(a, b): (&&[Expr; 2], &&[Expr; 2])| a[0] == b[0];
+                    row.len() == first.len() && row.iter().zip(&first).all(is_same)
+                })
+            };
+            let is_fixed = |both: &&[Expr; 2]| both[1].is_fixed() && !both[0].is_volatile();
+            let mut all = rows.iter().filter_map(equalities).flatten();
+            rows.iter().all(has_same) && all.all(|both| is_fixed(&both))
+        });
+        let id = ListId(is_list.then(|| Arc::new(0)));
+        let any = Expr::Or(rows);
+        if is_list { Expr::InRows(Box::new(any), id) } else { any }
     }
 
     /// True if it is volatile: its value may change without a change of data. Here
@@ -417,6 +456,14 @@ impl Expr {
             visit(*slot);
         }
         self.children(&mut |child| child.columns(visit));
+    }
+}
+
+/// Both sides of an equality.
+pub(crate) fn equality(condition: &Expr) -> Option<&[Expr; 2]> {
+    match condition {
+        Expr::Compare(Compare::Eq, both) => Some(both),
+        _ => None,
     }
 }
 

@@ -58,8 +58,8 @@ pub use grant::{Grant, GrantRoles, NamedRights, RightsStatement, RoleName, Targe
 pub use like::{Including, Like};
 pub use maintain::Maintenance;
 pub use procedure::{NewArgument, NewProcedure, ProcedureChange, ProcedureStatement, Signature};
-pub(crate) use rewrite::keeps_keys;
 use rewrite::{as_table, drop_deferrable, has_partial_action, has_words, is_about_statistics};
+pub(crate) use rewrite::{keeps_keys, needs_as};
 use rewrite::{
     lock_clauses, overriding, plain_arrays, plain_similar, plain_switches, whole_tables,
     without_only,
@@ -220,6 +220,27 @@ fn cut_name(word: &mut Word, notices: &mut Vec<SqlError>) {
     word.value = cut;
 }
 
+/// CREATE, ALTER and DROP DATABASE. There is one database, of the user that it begins with.
+///
+/// # Errors
+/// 0A000, unless it says who the owner is.
+fn database(verb: &str, tokens: &[TokenWithSpan]) -> Result<Parsed, SqlError> {
+    let words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
+    let last: Vec<String> = words.skip(3).map(|token| token.token.to_string()).collect();
+    let is_owned = |last: &[String]| {
+        matches!(last, [owner, to, who] if owner.eq_ignore_ascii_case("owner")
+            && to.eq_ignore_ascii_case("to")
+            && who.trim_matches('"') == "isomer")
+    };
+    if verb == "ALTER" && is_owned(&last) {
+        return Ok(Parsed::Nothing("ALTER DATABASE"));
+    }
+    Err(SqlError::unsupported(format!("{verb} DATABASE")).hint(
+        "There is one database, and it has every name that a client connects to. A dump is restored \
+         without --create.",
+    ))
+}
+
 /// Parses one expression.
 ///
 /// # Errors
@@ -245,6 +266,8 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
         let found = procedure::statement(&mut own, text).map_err(|error| refused(error, text))?;
         return found.map(|found| Parsed::Procedure(Box::new(found)));
     }
+    rewrite::quote_names(&mut tokens);
+    rewrite::drop_collations(&mut tokens)?;
     plain_operators(&mut tokens);
     // The grammar accepts it in some positions only, and it has no effect anywhere.
     if has_words(&tokens, &["NULLS", "NOT", "DISTINCT"]) {
@@ -263,6 +286,9 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
     {
         return Err(SqlError::unsupported("a definition inside of CREATE SCHEMA")
             .hint("Write it as a statement of its own, with the schema before its name."));
+    }
+    if second == "DATABASE" && matches!(&*first, "CREATE" | "ALTER" | "DROP") {
+        return database(&first, &tokens);
     }
     if first == "ALTER" && second == "TYPE" && has_words(&tokens, &["ATTRIBUTE"]) {
         return Err(SqlError::unsupported("ALTER TYPE .. ATTRIBUTE, of a composite type,"));
@@ -588,7 +614,7 @@ mod tests {
             let auto = DesignStatement::Autopilot("auto".to_owned());
             assert_eq!(parse(text).expect("one"), [Parsed::Design(auto)]);
         }
-        let drain = DesignStatement::Reconfigure(Reconfigure::Drain(3));
+        let drain = DesignStatement::Reconfigure(Reconfigure::Drain(vec![3]));
         assert_eq!(parse("alter system drain site s3").expect("one"), [Parsed::Design(drain)]);
         let error = parse("alter system set work_mem = 5").unwrap_err();
         assert_eq!(

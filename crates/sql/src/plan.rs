@@ -292,6 +292,12 @@ impl Select {
         (!is_too_long).then(|| found.into_inner())
     }
 
+    /// True if all of its rows are returned, in any order, and none together with those of another.
+    pub(crate) fn is_plain(&self) -> bool {
+        let has_all = self.limit.is_none() && self.offset.is_none() && self.other.is_none();
+        has_all && !self.distinct && self.distinct_on.is_empty() && self.order.is_empty()
+    }
+
     /// True if its rows may differ between executions.
     pub fn is_volatile(&self) -> bool {
         let mut found = false;

@@ -108,6 +108,10 @@ pub enum Reg {
     Namespace,
     /// `regrole`: roles.
     Role,
+    /// `regproc`: procedures, by their names.
+    Procedure,
+    /// `regprocedure`: procedures, with the types of their arguments.
+    Signature,
 }
 
 /// Types whose values can be compared with each other and convert implicitly.
@@ -218,6 +222,8 @@ impl SqlType {
             SqlType::Reg(Reg::Type) => 2206,
             SqlType::Reg(Reg::Namespace) => 4089,
             SqlType::Reg(Reg::Role) => 4096,
+            SqlType::Reg(Reg::Procedure) => 24,
+            SqlType::Reg(Reg::Signature) => 2202,
             SqlType::Float4 => 700,
             SqlType::Float8 => 701,
             SqlType::Unknown => 705,
@@ -257,6 +263,8 @@ impl SqlType {
             SqlType::Reg(Reg::Type) => 2211,
             SqlType::Reg(Reg::Namespace) => 4090,
             SqlType::Reg(Reg::Role) => 4097,
+            SqlType::Reg(Reg::Procedure) => 1008,
+            SqlType::Reg(Reg::Signature) => 2207,
             SqlType::Timestamp => 1115,
             SqlType::Date => 1182,
             SqlType::Time => 1183,
@@ -491,6 +499,11 @@ impl SqlType {
             DataType::BigInt(_) | DataType::Int8(_) => SqlType::Int8,
             DataType::Real | DataType::Float4 => SqlType::Float4,
             DataType::Float(ExactNumberInfo::Precision(1..=24)) => SqlType::Float4,
+            DataType::Float(ExactNumberInfo::Precision(bits @ (0 | 54..))) => {
+                let wrong = if *bits == 0 { "at least 1 bit" } else { "less than 54 bits" };
+                let message = format!("precision for type float must be {wrong}");
+                return Err(SqlError::new(code::INVALID_PARAMETER, message));
+            }
             DataType::Float(_)
             | DataType::Float8
             | DataType::Double(_)
@@ -566,7 +579,9 @@ impl SqlType {
             "uuid" => SqlType::Uuid,
             "json" => SqlType::Json,
             "jsonb" => SqlType::Jsonb,
-            "oid" | "regproc" => SqlType::Oid,
+            "oid" => SqlType::Oid,
+            "regproc" => SqlType::Reg(Reg::Procedure),
+            "regprocedure" => SqlType::Reg(Reg::Signature),
             "regclass" => SqlType::Reg(Reg::Class),
             "regtype" => SqlType::Reg(Reg::Type),
             "regnamespace" => SqlType::Reg(Reg::Namespace),
@@ -596,7 +611,7 @@ impl SqlType {
 }
 
 /// All types, without modifiers.
-pub(crate) static ALL: [SqlType; 28] = [
+pub(crate) static ALL: [SqlType; 30] = [
     SqlType::Bool,
     SqlType::Int2,
     SqlType::Int4,
@@ -621,6 +636,8 @@ pub(crate) static ALL: [SqlType; 28] = [
     SqlType::Reg(Reg::Type),
     SqlType::Reg(Reg::Namespace),
     SqlType::Reg(Reg::Role),
+    SqlType::Reg(Reg::Procedure),
+    SqlType::Reg(Reg::Signature),
     SqlType::Uuid,
     SqlType::Json,
     SqlType::Jsonb,
@@ -769,6 +786,8 @@ impl fmt::Display for SqlType {
             SqlType::Reg(Reg::Type) => "regtype",
             SqlType::Reg(Reg::Namespace) => "regnamespace",
             SqlType::Reg(Reg::Role) => "regrole",
+            SqlType::Reg(Reg::Procedure) => "regproc",
+            SqlType::Reg(Reg::Signature) => "regprocedure",
             SqlType::Uuid => "uuid",
             SqlType::Json => "json",
             SqlType::Jsonb => "jsonb",

@@ -67,7 +67,7 @@ impl Zone {
 
     /// A fixed offset in seconds east of Greenwich, with PostgreSQL's name for it, in which the
     /// number behind the brackets counts to the west.
-    fn east(seconds: i64) -> Option<Zone> {
+    pub(crate) fn east(seconds: i64) -> Option<Zone> {
         if seconds == 0 {
             return Some(Zone { name: Arc::from("<+00>-00"), rules: None });
         }

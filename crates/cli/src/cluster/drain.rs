@@ -1,8 +1,9 @@
 //! `isomer cluster drain`: moves everything away from the sites of a process, so that it can be
 //! stopped without delays.
 //!
-//! The command is an SQL client: it reads `isomer.partitions` and makes a plan. The server executes
-//! the plan online (`ALTER SYSTEM RECONFIGURE`), where it can be watched, paused and cancelled.
+//! The command is an SQL client. The server makes a plan and executes it online (`ALTER SYSTEM
+//! DRAIN SITE`), where it can be watched, paused and cancelled. `--dry-run` makes the plan for the
+//! rows of `isomer.partitions`; the server's plan has the database's own tables as well.
 //!
 //! ```text
 //!   accounts[]      s2, replica s1      add_replica accounts[] s3      keeps the number of copies
@@ -25,9 +26,9 @@ use std::path::PathBuf;
 /// Empties the sites of a process, so that it can be stopped without delays
 ///
 /// Everything there moves to other reachable processes, with the same number of copies if there are
-/// enough processes. Transactions continue meanwhile. The process stays in the cluster; after its
-/// restart the autopilot may use it again, or `ALTER TABLE .. REMASTER`. Of the gateway process
-/// only tables and indexes are moved, so it is still needed.
+/// enough processes. Transactions continue meanwhile, and new tables are placed elsewhere. The
+/// process stays in the cluster; after its restart new tables, the autopilot and `ALTER TABLE ..
+/// REMASTER` may use it again.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   isomer cluster drain b --config cluster.toml
@@ -104,16 +105,20 @@ pub fn drain(file: &ClusterFile, server: &str, name: &str, says: bool) -> Result
     }
     // Repeats until nothing is left, because a transaction or the autopilot may bring more. A plan
     // that conflicts with such a change undoes its own changes.
+    let sites: Vec<String> = drained.iter().map(SiteId::to_string).collect();
+    let statement = format!("alter system drain site {}", sites.join(", "));
     let mut failed = None;
     for _ in 0..TRIES {
-        let plan = plan(&partitions(&mut server)?, &drained, &others);
-        if plan.is_empty() {
-            if says {
-                out::line(format!("{name} has no partitions any more"));
+        match server.carry_out(&statement, says) {
+            // There was nothing to move.
+            Ok(0) => {
+                if says {
+                    out::line(format!("{name} has no partitions any more"));
+                }
+                return Ok(());
             }
-            return Ok(());
+            made => failed = made.err(),
         }
-        failed = server.carry_out(&plan.join("\n"), says).err();
     }
     Err(failed.unwrap_or_else(|| {
         Failure::failed(format!(

@@ -20,7 +20,7 @@ use super::drain::{Placed, partitions, site_named};
 use super::file::{ClusterFile, Process};
 use super::state_of;
 use crate::failure::Failure;
-use crate::reconfigure::Server;
+use crate::reconfigure::{Server, quoted};
 use crate::{clock, out};
 use isomer_design::SiteId;
 use isomer_net::{NodeTls, Role, ask_restart, ask_run, ask_status};
@@ -252,7 +252,8 @@ impl Cluster<'_> {
         let others = &others - &process.member.sites;
         let plan = moves(&partitions(&mut server)?, &process.member.sites, &others);
         if !plan.is_empty() {
-            server.carry_out(&plan.join("\n"), false)?;
+            let plan = quoted(&plan.join("\n"));
+            server.carry_out(&format!("alter system reconfigure {plan}"), false)?;
         }
         Ok(plan.len())
     }

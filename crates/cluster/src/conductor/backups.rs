@@ -21,6 +21,7 @@
 use super::Conductor;
 use super::backlog::found;
 use super::change::sites_of;
+use super::drained::is_drained;
 use crate::error::Error;
 use crate::transport::Transport;
 use futures_util::future::select;
@@ -181,7 +182,8 @@ pub(super) fn lacking<T: Transport>(
     reason: &str,
 ) -> Plan {
     let domains = conductor.transport.domains();
-    let changes = design.lacking(&domains, |site| conductor.is_usable(site));
+    let may_hold = |site| conductor.is_usable(site) && !is_drained(conductor, site);
+    let changes = design.lacking(&domains, may_hold);
     Plan {
         reason: "tables are to have their backups".to_owned(),
         steps: changes.into_iter().map(|change| Step::new(change, reason)).collect(),

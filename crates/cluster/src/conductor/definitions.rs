@@ -17,10 +17,11 @@
 //! exist. A readmission reserves it only to find out which tables were dropped: it may take long.
 
 use super::membership::not_known;
-use super::{Conductor, Reservation, backups, copy, protocol};
+use super::{Conductor, Reservation, backups, copy, drained, protocol};
 use crate::catalog::{Definition, Missing};
 use crate::conductor::copy::home;
 use crate::error::{Error, OpenDatabaseError};
+use crate::fusion::is_reserved;
 use crate::gateways::messages::News;
 use crate::transport::Transport;
 use isomer_design::{
@@ -127,6 +128,10 @@ impl<T: Transport> Conductor<T> {
             return Err(Error::TableExists(schema.name().to_owned()));
         }
         let schema = Arc::new(schema);
+        let partitions = match is_reserved(schema.name()) {
+            true => partitions,
+            false => drained::keep_away(self, partitions),
+        };
         after.create_table(id, schema.clone(), partitions.clone()).map_err(Box::new)?;
         let mut by_site: BTreeMap<SiteId, Vec<KeyRange>> = BTreeMap::new();
         for (range, placement) in after.partitions_in(id, &KeyRange::all()) {
@@ -250,7 +255,8 @@ impl<T: Transport> Conductor<T> {
             design.sites().iter().filter(|site| self.is_usable(*site)).collect();
         let is_short = |placement: Placement| placement.replicas.len() < usize::from(backups.count);
         if missing == Missing::Refused && placed.any(|(_, placement)| is_short(placement)) {
-            let (count, others) = (backups.count, sites.len() - 1);
+            let may_hold = sites.iter().filter(|site| !drained::is_drained(self, **site));
+            let (count, others) = (backups.count, may_hold.count().saturating_sub(1));
             let table = design.table(table).map_err(Box::new)?.name().to_owned();
             return Err(Box::new(Invalid::Backups { table, count, others }).into());
         }

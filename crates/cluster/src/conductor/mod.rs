@@ -19,6 +19,7 @@
 //! | [`change`] | one change: reserve, validate, carry out, enter, report; plans in stages |
 //! | [`definitions`] | tables, sites and backups, which are in the conductor's log and in no site's |
 //! | [`backups`] | missing backups of tables, and replicas that must stay |
+//! | [`drained`] | sites that an operator has emptied, which get nothing new |
 //! | [`pins`] | changes that a strategy may not make |
 //! | [`reconfigure`] | the plans of operators, one change after the other |
 //! | [`membership`] | the failure, takeover and readmission of sites |
@@ -38,6 +39,7 @@ mod backups;
 mod change;
 mod copy;
 mod definitions;
+mod drained;
 mod event;
 mod membership;
 mod ordered;
@@ -53,6 +55,7 @@ pub(crate) use copy::{
     become_conductor, begin_news, copy_of, follow, follow_anew, is_new, link_of,
 };
 pub use definitions::Home;
+pub use drained::drain_reason;
 pub use event::ChangeEvent;
 pub use membership::FailedOver;
 pub(crate) use membership::{Unheard, has_not_heard};
@@ -71,6 +74,7 @@ use arc_swap::ArcSwap;
 use backlog::Backlog;
 use backups::Repairs;
 use change::Jobs;
+use drained::Drained;
 use event::Watchers;
 use futures_util::StreamExt;
 use futures_util::future::{Either, join, select};
@@ -112,6 +116,7 @@ pub struct Conductor<T> {
     membership: Membership,
     deferred: Backlog<Plan>,
     repairs: Repairs,
+    drained: Drained,
     /// No deferred change of the strategy begins.
     are_plans_off: AtomicBool,
     occasions: Backlog<Planning>,
@@ -164,6 +169,7 @@ impl<T: Transport> Conductor<T> {
             membership: Membership::default(),
             deferred: Backlog::new(PLANS_MAX),
             repairs: Repairs::default(),
+            drained: Drained::default(),
             are_plans_off: AtomicBool::new(false),
             occasions: Backlog::new(2),
             last_table: Mutex::new(last_table),

@@ -4,9 +4,9 @@
 //! module carries out its changes and keeps the list of all reconfigurations.
 
 use super::backlog::found;
-use super::{Conductor, backups};
+use super::{Conductor, backups, drained};
 use crate::error::Error;
-use crate::reconfiguration::{Control, Reconfiguration};
+use crate::reconfiguration::{Control, Progress, Reconfiguration};
 use crate::transport::Transport;
 use isomer_design::{Change, Design, Plan, SiteId, Step, TableId};
 use isomer_store::Waiters;
@@ -93,7 +93,8 @@ impl<T: Transport> Conductor<T> {
     /// sites, or needs a table that another reconfiguration holds.
     pub fn reconfigure(&self, plan: Plan) -> Result<u64, Error> {
         let refused = |what: &str| Err(Error::Reconfiguration(what.to_owned()));
-        if plan.is_empty() {
+        let drained = drained::drained_by(&plan);
+        if plan.is_empty() && drained.is_empty() {
             return refused("the plan has no changes");
         }
         if plan.changes().any(Change::is_of_sites) {
@@ -112,6 +113,7 @@ impl<T: Transport> Conductor<T> {
         let number = begun.number;
         list.all.push(begun);
         drop(list);
+        drained::note(self, &drained, number);
         self.reconfigurations.more.wake();
         Ok(number)
     }
@@ -167,6 +169,11 @@ impl<T: Transport> Conductor<T> {
             }
         }
     }
+}
+
+/// The state of a reconfiguration that is remembered.
+pub(super) fn progress_of<T: Transport>(conductor: &Conductor<T>, number: u64) -> Option<Progress> {
+    conductor.reconfigurations.list.lock().get(number).ok().map(|it| it.progress)
 }
 
 /// The master of the partition that a change is about.

@@ -54,6 +54,11 @@ pub(crate) fn is_fused(table: &TableDesign) -> bool {
     table.name() == FUSED && schema().is_ok_and(|schema| **table.schema() == schema)
 }
 
+/// True if plans may move a table: the fused table has a partition at each site.
+pub fn follows_plans(table: &TableDesign) -> bool {
+    !is_fused(table)
+}
+
 /// True if no table of an application can have this name.
 pub fn is_reserved(name: &str) -> bool {
     name == FUSED

@@ -569,8 +569,13 @@ impl<T: Transport> Desk<T> {
                 set_pins(conductor, table, pins).await?;
             }
             Define::TurnPlans(on) => turn_plans(conductor, on),
-            Define::Changes(steps) => drop(conductor.change_all(&plan(steps)).await?),
-            Define::Reconfigure(steps) => return conductor.reconfigure(plan(steps)),
+            Define::Changes(steps) => {
+                let reason = "asked for by an operator".to_owned();
+                drop(conductor.change_all(&plan(reason, steps)).await?);
+            }
+            Define::Reconfigure(reason, steps) => {
+                return conductor.reconfigure(plan(reason, steps));
+            }
             Define::Control(number, control) => {
                 conductor.control_reconfiguration(number, control)?
             }
@@ -580,9 +585,9 @@ impl<T: Transport> Desk<T> {
     }
 }
 
-fn plan(steps: Vec<(isomer_design::Change, String)>) -> Plan {
+fn plan(reason: String, steps: Vec<(isomer_design::Change, String)>) -> Plan {
     let steps = steps.into_iter().map(|(change, reason)| Step::new(change, reason));
-    Plan { reason: "asked for by an operator".to_owned(), steps: steps.collect() }
+    Plan { reason, steps: steps.collect() }
 }
 
 impl<T: Transport + Send + Sync> Serves for Desk<T> {

@@ -89,7 +89,7 @@ pub(crate) enum Define {
     TurnPlans(bool),
     /// Changes, with their reasons.
     Changes(Vec<(Change, String)>),
-    Reconfigure(Vec<(Change, String)>),
+    Reconfigure(String, Vec<(Change, String)>),
     Control(u64, Control),
     Reverse(u64),
 }

@@ -73,6 +73,12 @@ pub(crate) fn set_default_backups(engine: &Engine, text: &str) -> Result<(), Sql
         let message = format!("invalid value for parameter \"{DEFAULT}\": \"{text}\"");
         SqlError::new(code::INVALID_PARAMETER, message).hint(right)
     })?;
+    let others = engine.database().design().sites().len().saturating_sub(1);
+    if let Some(count) = set.filter(|count| usize::from(*count) > others) {
+        let message = format!("invalid value for parameter \"{DEFAULT}\": \"{count}\"");
+        let error = SqlError::new(code::INVALID_PARAMETER, message);
+        return Err(error.hint(format!("There are {others} other sites for them.")));
+    }
     let kept = set.map_or_else(|| "default".to_owned(), |count| count.to_string());
     engine.keep(DEFAULT, kept)?;
     set_default(engine, set);

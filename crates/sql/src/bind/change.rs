@@ -11,6 +11,7 @@
 use super::convert::{are_elements, are_times, bare};
 use super::foreign::Event;
 use super::query::{changed_step, joined_rows};
+use super::row_assign::row_assigned;
 use super::subscripts::target;
 use super::{Binder, Scope, Typed, column_name, folded};
 use crate::budget::Budget;
@@ -163,20 +164,17 @@ impl Binder<'_> {
     ) -> Result<(Vec<(usize, Expr)>, Scope), SqlError> {
         let (mut set, mut parts): (Vec<(usize, Expr)>, Vec<usize>) = (Vec::new(), Vec::new());
         for assignment in assignments {
-            let pairs: Vec<(&ast::ObjectName, &ast::Expr)> = match &assignment.target {
-                AssignmentTarget::ColumnName(name) => vec![(name, &assignment.value)],
-                AssignmentTarget::Tuple(names) => match &assignment.value {
-                    ast::Expr::Tuple(values) if values.len() == names.len() => {
-                        names.iter().zip(values).collect()
-                    }
-                    _ => {
-                        return Err(SqlError::unsupported(
-                            "SET (..) = of anything but as many values",
-                        ));
-                    }
-                },
+            let apart;
+            let (names, values) = match &assignment.target {
+                AssignmentTarget::ColumnName(name) => {
+                    (std::slice::from_ref(name), std::slice::from_ref(&assignment.value))
+                }
+                AssignmentTarget::Tuple(names) => {
+                    (apart, scope) = row_assigned(self, names.len(), &assignment.value, scope)?;
+                    (names.as_slice(), apart.as_slice())
+                }
             };
-            for (name, value) in pairs {
+            for (name, value) in names.iter().zip(values) {
                 let (Some(ident), part) = target(name)? else { continue };
                 let at = table.column(&folded(ident)).map_err(|error| self.at(error, ident))?;
                 let known = set.iter().position(|(other, _)| *other == at);
@@ -226,6 +224,7 @@ impl Binder<'_> {
                 let (value, name): (Typed, String) = match item {
                     SelectItem::UnnamedExpr(expr) => (binder.expr(expr)?, column_name(expr)),
                     SelectItem::ExprWithAlias { expr, alias } => {
+                        check_alias(binder, alias)?;
                         (binder.expr(expr)?, folded(alias))
                     }
                     SelectItem::Wildcard(_) => {
@@ -437,6 +436,18 @@ struct Sources {
 pub(super) fn is_default(value: &ast::Expr) -> bool {
     matches!(value, ast::Expr::Identifier(word)
         if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("default"))
+}
+
+/// Refuses a name of a column that needs AS.
+///
+/// # Errors
+/// 42601.
+pub(super) fn check_alias(binder: &Binder<'_>, alias: &ast::Ident) -> Result<(), SqlError> {
+    if !crate::parse::needs_as(alias) {
+        return Ok(());
+    }
+    let message = format!("syntax error at or near \"{}\"", alias.value);
+    Err(binder.at(SqlError::new(code::SYNTAX, message), alias))
 }
 
 /// True if an expression reads one of these columns.

@@ -63,20 +63,13 @@ impl Binder<'_> {
         let name = type_name(ty);
         let name = name.strip_prefix("pg_catalog.").unwrap_or(&name);
         let value = self.expr(inner)?;
-        if let ("regproc", Expr::Const(Datum::Text(function))) = (name, &value.expr) {
-            if let Some(found) = super::procedure::number(self, function) {
-                return Ok(found);
-            }
-            // Functions have no oids; the catalog uses their names.
+        if let ("regproc", Expr::Const(Datum::Text(function)), true) =
+            (name, &value.expr, value.ty == SqlType::Unknown)
+            && crate::catalog::procedures::read(self.catalog, function).is_err()
+        {
+            // Functions of the system have no oids; the catalog uses their names.
             let function = function.strip_prefix("pg_catalog.").unwrap_or(function);
             return Ok(typed(Expr::Const(Datum::text(function)), SqlType::Text));
-        }
-        if let ("regprocedure", Expr::Const(Datum::Text(procedure))) = (name, &value.expr) {
-            let missing = || {
-                let message = format!("function \"{}\" does not exist", clipped(procedure));
-                SqlError::new(code::UNDEFINED_FUNCTION, message)
-            };
-            return super::procedure::number(self, procedure).ok_or_else(missing);
         }
         let NamedType { ty, domain } = self.named_type(ty)?;
         let value = match (ty, value.ty, &value.expr) {
@@ -98,7 +91,7 @@ impl Binder<'_> {
         })
     }
 
-    fn cast_to(&mut self, value: Typed, ty: SqlType) -> Result<Typed, SqlError> {
+    pub(super) fn cast_to(&mut self, value: Typed, ty: SqlType) -> Result<Typed, SqlError> {
         if value.ty == ty {
             return Ok(value);
         }
@@ -116,6 +109,11 @@ impl Binder<'_> {
             let text = self.as_text(value)?;
             let is_same = matches!(ty, SqlType::Text | SqlType::Varchar(None));
             return Ok(typed(if is_same { text } else { Expr::Cast(Box::new(text), ty) }, ty));
+        }
+        // The blanks of a char(n) are among the bytes.
+        if matches!((value.ty, ty), (SqlType::Char(_), SqlType::Bytea)) {
+            let shown = self.as_shown(value)?;
+            return Ok(typed(Expr::Cast(Box::new(shown), ty), ty));
         }
         if value.ty == SqlType::Unknown {
             if let Expr::Const(datum) = value.expr {

@@ -17,7 +17,9 @@
 use super::convert::{constant, number, rounded};
 use super::json::is_json_operator;
 use super::operators::comparison;
-use super::operators::{all, any, named_operator, negate, not_unique};
+use super::operators::{all, any, is_named, named_operator, negate, not_unique};
+use super::row_assign::row_values;
+use super::sets::without_sets;
 use super::{Binder, DEPTH_MAX, bare};
 use crate::catalog::NamedType;
 use crate::datum::Datum;
@@ -127,7 +129,9 @@ impl Binder<'_> {
             }
             ast::Expr::Interval(interval) => self.interval(interval),
             ast::Expr::Case { operand, conditions, else_result, .. } => {
-                self.case(operand.as_deref(), conditions, else_result.as_deref())
+                without_sets(self, |binder| {
+                    binder.case(operand.as_deref(), conditions, else_result.as_deref())
+                })
             }
             ast::Expr::Collate { expr, collation } => {
                 let value = self.expr(expr)?;
@@ -138,6 +142,12 @@ impl Binder<'_> {
                     return Err(SqlError::new(code::DATATYPE_MISMATCH, message));
                 }
                 Ok(value)
+            }
+            ast::Expr::Function(call) if is_named(call, "row") => {
+                Err(SqlError::unsupported("a row as a value"))
+            }
+            ast::Expr::Function(call) if is_named(call, "coalesce") => {
+                without_sets(self, |binder| binder.function(call))
             }
             ast::Expr::Function(function) => self.function(function),
             ast::Expr::Extract { field, expr, .. } => {
@@ -207,8 +217,8 @@ impl Binder<'_> {
         right: &ast::Expr,
     ) -> Result<Typed, SqlError> {
         use BinaryOperator as Op;
-        if let (ast::Expr::Tuple(a), ast::Expr::Tuple(b)) = (left, right) {
-            return self.compare_rows(a, op, b);
+        if let (Some(a), Some(b)) = (row_values(left), row_values(right)) {
+            return self.compare_rows(&a, op, &b);
         }
         if let ast::Expr::BinaryOp { op: before, .. } = left
             && comparison(before).is_some()
@@ -322,6 +332,9 @@ impl Binder<'_> {
                     if *op == UnaryOperator::PGSquareRoot { "sqrt" } else { "cbrt" },
                     vec![value],
                 )
+            }
+            UnaryOperator::PGPostfixFactorial => {
+                Err(SqlError::new(code::SYNTAX, "syntax error at or near \"!\""))
             }
             other => Err(SqlError::unsupported(format!("the operator {other}"))),
         }

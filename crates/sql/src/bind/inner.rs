@@ -81,6 +81,8 @@ impl Binder<'_> {
             // Both sides are converted to one type: floats with floats, and times with times.
             let both = match (value.ty, ty) {
                 (SqlType::Char(_), SqlType::Varchar(_)) => SqlType::Char(None),
+                // Trailing blanks of a text count.
+                (SqlType::Char(_), SqlType::Text) => SqlType::Text,
                 (value, ty) => common(&[value, ty]),
             };
             let is_padded = matches!(both, SqlType::Char(_)) && !matches!(ty, SqlType::Char(_));

@@ -55,6 +55,7 @@ mod procedure;
 mod query;
 mod recursion;
 mod rights;
+mod row_assign;
 mod select;
 mod sets;
 mod subscripts;

@@ -11,6 +11,7 @@ use super::convert::bare;
 use super::expr::{EXPR_BYTES, Typed, boolean, typed};
 use super::folded;
 use super::json::TEXTS;
+use super::row_assign::row_values;
 use super::{Binder, DEPTH_MAX};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
@@ -138,25 +139,28 @@ impl Binder<'_> {
         value: &ast::Expr,
         list: &[ast::Expr],
     ) -> Result<Typed, SqlError> {
-        if let ast::Expr::Tuple(columns) = value {
+        if let Some(columns) = row_values(value) {
             let mut rows = Vec::with_capacity(list.len());
             for row in list {
-                let ast::Expr::Tuple(values) = row else {
+                let Some(values) = row_values(row) else {
                     let message = "a row can only be compared with rows";
                     return Err(SqlError::new(code::SYNTAX, message));
                 };
-                rows.push(self.compare_rows(columns, &BinaryOperator::Eq, values)?.expr);
+                rows.push(self.compare_rows(&columns, &BinaryOperator::Eq, &values)?.expr);
             }
-            return Ok(boolean(Expr::Or(rows)));
+            return Ok(boolean(Expr::in_rows(rows)));
         }
         let before = self.budget.mark();
         let mut left = self.expr(value)?;
         let left_bytes = self.budget.mark() - before;
         let list = list.iter().map(|one| self.expr(one)).collect::<Result<Vec<Typed>, _>>()?;
         // A parameter takes the common type of all values, not that of the first.
-        let types: Vec<SqlType> = list.iter().map(|one| one.ty).chain([left.ty]).collect();
+        let types = [left.ty].into_iter().chain(list.iter().map(|one| one.ty));
+        let types: Vec<SqlType> = types.collect();
         let common = functions::common(&types);
         let together = if list.len() > 1 { bare(common) } else { beside(common) };
+        let is_constant = |one: &Typed| one.expr.nearest_level().is_none();
+        let has_array = list.iter().filter(|one| is_constant(one)).count() > 1;
         let mut bound = Vec::with_capacity(list.len());
         // Timestamps with and without time zone compare as the former; each is converted once.
         let is_time = common.family() == Family::Time;
@@ -174,6 +178,11 @@ impl Binder<'_> {
             let is_named = matches!(together, SqlType::Reg(_));
             if one.ty == SqlType::Unknown && (is_named || matches!(one.expr, Expr::Param(_))) {
                 one = typed(self.coerce(one, together)?, together);
+            }
+            // Among several constants, a text is one of char(n), as the value is.
+            let is_text = one.ty.family() == Family::Text && !is_padded(one.ty);
+            if is_text && has_array && is_padded(together) && is_constant(&one) {
+                one = self.cast_to(one, SqlType::Char(None))?;
             }
             let (a, b) = self.unify(left.clone(), one.clone(), "=")?;
             if left.ty == SqlType::Unknown {
@@ -521,6 +530,16 @@ pub(super) fn check_equality(ty: SqlType) -> Result<(), SqlError> {
     let message = "could not identify an equality operator for type json";
     let error = SqlError::new(code::UNDEFINED_FUNCTION, message);
     Err(error.hint("Cast it to jsonb, which is compared by value."))
+}
+
+/// True for a call by this name, which is a word of the grammar: `row(..)`, `coalesce(..)`.
+pub(super) fn is_named(call: &ast::Function, word: &str) -> bool {
+    match call.name.0.as_slice() {
+        [name] => name.as_ident().is_some_and(|name| {
+            name.quote_style.is_none() && name.value.eq_ignore_ascii_case(word)
+        }),
+        _ => false,
+    }
 }
 
 fn is_padded(ty: SqlType) -> bool {

@@ -10,7 +10,7 @@
 //! literal or a parameter without a type. Of several, the one with the most exact types is meant.
 
 use super::convert::{are_times, bare};
-use super::expr::{Typed, typed};
+use super::expr::Typed;
 use super::{Binder, folded};
 use crate::catalog::procedures::{candidates, is_function};
 use crate::catalog::{Catalog, Named, Procedure};
@@ -258,11 +258,4 @@ pub(super) fn is_procedure(binder: &Binder<'_>, name: &str, count: usize) -> boo
     let unnamed = vec![None; count];
     let all = candidates(binder.catalog, &Named::plain(name));
     all.iter().any(|one| places(one, &unnamed).is_some())
-}
-
-/// A name of a procedure or its signature as the number of the procedure.
-pub(super) fn number(binder: &Binder<'_>, text: &str) -> Option<Typed> {
-    let found = crate::catalog::procedures::read(binder.catalog, text).ok()?;
-    let number = Expr::Const(crate::datum::Datum::Int(found.oid.into()));
-    Some(typed(number, SqlType::Oid))
 }

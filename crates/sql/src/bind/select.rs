@@ -330,6 +330,7 @@ impl Binder<'_> {
                     project.push(value.expr);
                 }
                 SelectItem::ExprWithAlias { expr, alias } => {
+                    super::change::check_alias(self, alias)?;
                     let value = self.shown(expr, target)?;
                     output.push(self.output(folded(alias), &value));
                     project.push(value.expr);

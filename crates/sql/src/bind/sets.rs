@@ -168,6 +168,20 @@ impl Binder<'_> {
     }
 }
 
+/// Binds an expression, some of whose parts may not be evaluated: no set-returning function may be
+/// in it.
+pub(super) fn without_sets<'a, T>(
+    binder: &mut Binder<'a>,
+    bind: impl FnOnce(&mut Binder<'a>) -> Result<T, SqlError>,
+) -> Result<T, SqlError> {
+    let sets = binder.scopes.last_mut().and_then(|scope| scope.sets.take());
+    let bound = bind(binder);
+    if let Some(scope) = binder.scopes.last_mut() {
+        scope.sets = sets;
+    }
+    bound
+}
+
 /// The sources for set-returning functions in a target list. Their slots begin at `offset`.
 /// Functions without nested calls run first, in lockstep; functions over their rows are the next
 /// source, and so on. Slots in `project` are rewritten to this order.

@@ -44,8 +44,8 @@ impl Binder<'_> {
             ("set_byte", 3) => (SetByte, &[BYTES, INT, INT], BYTES),
             ("convert_from", 2) => (ConvertFrom, &[BYTES, TEXT], TEXT),
             ("convert_to", 2) => (ConvertTo, &[TEXT, TEXT], BYTES),
-            ("quote_literal", 1) => return Some(self.of_shown(QuoteLiteral, args, TEXT)),
-            ("quote_nullable", 1) => return Some(self.of_shown(QuoteNullable, args, TEXT)),
+            ("quote_literal", 1) => return Some(of_text(self, QuoteLiteral, args)),
+            ("quote_nullable", 1) => return Some(of_text(self, QuoteNullable, args)),
             ("format", 1..) => return Some(self.of_shown(Format, args, TEXT)),
             ("num_nulls", 1..) => {
                 return Some(self.of_shown(NullCount { of_nulls: true }, args, INT));
@@ -74,4 +74,10 @@ impl Binder<'_> {
         let shown = shown.collect::<Result<_, _>>()?;
         Ok(typed(Expr::Call(Func::Text(func), shown), result))
     }
+}
+
+/// A call with one argument of any type, converted to a text.
+fn of_text(binder: &mut Binder<'_>, func: TextFunc, args: &[Typed]) -> Result<Typed, SqlError> {
+    let text = binder.as_text(args[0].clone())?;
+    Ok(typed(Expr::Call(Func::Text(func), vec![text]), TEXT))
 }

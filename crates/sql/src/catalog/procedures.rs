@@ -84,14 +84,23 @@ impl Procedure {
         signature(catalog, &quoted(&self.name.name), &self.types())
     }
 
-    /// Its kind, name and types, as PostgreSQL describes an object that depends on others.
-    pub fn described(&self, catalog: &Catalog) -> String {
+    /// Its name, with its schema if the search path does not find it: a `regproc`.
+    pub fn shown(&self, catalog: &Catalog) -> String {
         let is_visible = candidates(catalog, &Named::plain(self.name.name.as_str()));
-        let name = match is_visible.iter().any(|one| one.oid == self.oid) {
+        match is_visible.iter().any(|one| one.oid == self.oid) {
             true => quoted(&self.name.name),
             false => self.name.written(),
-        };
-        format!("function {}", signature(catalog, &name, &self.types()).replace(", ", ","))
+        }
+    }
+
+    /// Its name and types: a `regprocedure`.
+    pub fn signature(&self, catalog: &Catalog) -> String {
+        signature(catalog, &self.shown(catalog), &self.types()).replace(", ", ",")
+    }
+
+    /// Its kind, name and types, as PostgreSQL describes an object that depends on others.
+    pub fn described(&self, catalog: &Catalog) -> String {
+        format!("function {}", self.signature(catalog))
     }
 
     /// The list of its arguments in SQL notation, with or without defaults.

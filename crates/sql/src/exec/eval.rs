@@ -12,6 +12,7 @@
 //! never a wrapped number. Types were determined when the statement was bound, so values are
 //! converted only where the plan says so.
 
+use super::listed_rows::is_row_listed;
 use super::{Exec, Row};
 use crate::array;
 use crate::datum::{Datum, check_int, convert, out_of_range};
@@ -30,7 +31,7 @@ use std::time::Duration;
 const SLEEP_MAX: Duration = Duration::from_secs(365 * 86_400);
 
 /// The least length of a list that is hashed.
-const LISTED_MIN: usize = 8;
+pub(super) const LISTED_MIN: usize = 8;
 
 /// The largest number of warnings for one statement.
 const WARNINGS_MAX: usize = 1_000;
@@ -97,9 +98,12 @@ impl Exec<'_> {
                     _ => ranged(arith(*op, &a, &b)?, *ty)?,
                 }
             }
-            Expr::Compare(..) | Expr::Not(_) | Expr::And(_) | Expr::Or(_) | Expr::In(..) => {
-                truth(self.holds(expr, row)?)
-            }
+            Expr::Compare(..)
+            | Expr::Not(_)
+            | Expr::And(_)
+            | Expr::Or(_)
+            | Expr::In(..)
+            | Expr::InRows(..) => truth(self.holds(expr, row)?),
             Expr::IsNull(inner) => Datum::Bool(self.eval(inner, row)?.is_null()),
             Expr::IsTruth(inner, wanted) => {
                 Datum::Bool(self.eval(inner, row)?.as_bool() == Some(*wanted))
@@ -188,6 +192,7 @@ impl Exec<'_> {
                 }
                 Ok(result)
             }
+            Expr::InRows(any, id) => is_row_listed(self, any, id, row),
             Expr::In(value, list, id) => {
                 let value = self.eval(value, row)?;
                 if list.len() >= LISTED_MIN

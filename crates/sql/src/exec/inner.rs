@@ -83,13 +83,13 @@ pub(super) struct Listed<'b> {
 
 /// Kinds of values. Equal values of one kind have the same hash.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     Exact,
     Of(Discriminant<Datum>),
 }
 
 impl Kind {
-    fn of(value: &Datum) -> Kind {
+    pub(super) fn of(value: &Datum) -> Kind {
         match value {
             Datum::Int(_) | Datum::Numeric(_) => Kind::Exact,
             value => Kind::Of(std::mem::discriminant(value)),

@@ -6,10 +6,14 @@
 //! The keys of all new rows are locked first, in the order of the statement. Then the transaction
 //! takes a new snapshot, so that it sees the changes of the transactions it waited for. Then each
 //! row is written, or is found to exist already.
+//!
+//! With ON CONFLICT DO NOTHING, a key that exists is locked as a foreign key locks it: only a
+//! transaction that may delete the row is waited for. The locks for a row that is not inserted end
+//! with the statement.
 
 use super::change::Before;
 use super::foreign::Noted;
-use super::write::{encode, taken_by};
+use super::write::{encode, taken_by, unique_prefix};
 use super::{Exec, Row, key_bytes, row_bytes};
 use crate::budget::Held;
 use crate::catalog::{Index, Part, Table};
@@ -19,7 +23,7 @@ use crate::foreign::Checks;
 use crate::plan::{Conflict, Filled, Insert};
 use crate::system::RowChange;
 use crate::transaction::{Base, LockKind, Sink};
-use isomer_design::Key;
+use isomer_design::{Key, KeyRange, TableId};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -94,18 +98,31 @@ fn write(
     let mut rows = Vec::with_capacity(batch.len());
     for values in batch {
         let (key, bytes) = encode(table, &values)?;
+        let seems_there = skips_keys(plan) && seems_there(exec, table, &key)?;
+        let kind = if seems_there { LockKind::KeyShare } else { LockKind::Exclusive };
         // New row ids are unique. The first row is locked nevertheless, so that a table is held
         // before its indexes.
         if table.has_key() || rows.is_empty() {
-            exec.txn.borrow_mut().lock(table.id, &key, LockKind::Exclusive, true)?;
+            exec.txn.borrow_mut().lock(table.id, &key, kind, true)?;
         }
-        rows.push((key, bytes, values));
+        rows.push((key, bytes, values, seems_there));
     }
     exec.txn.borrow_mut().look_again();
     let mut count = 0;
-    for (key, bytes, values) in rows {
+    for (key, bytes, values, seems_there) in rows {
         exec.tick()?;
         let mark = exec.budget.mark();
+        if seems_there {
+            if exec.txn.borrow_mut().get_locked(table.id, &key, &mut |_| {})?.exists {
+                written.unused.push((table.id, key));
+                continue;
+            }
+            // It was deleted meanwhile.
+            let mut txn = exec.txn.borrow_mut();
+            txn.unlock(table.id, std::slice::from_ref(&key));
+            txn.lock(table.id, &key, LockKind::Exclusive, true)?;
+            txn.look_again();
+        }
         if let Some(values) = exec.insert_row(plan, written, (key, bytes, values))? {
             count += 1;
             if let Some(returning) = &plan.returning {
@@ -116,7 +133,31 @@ fn write(
         }
         exec.budget.back_to(mark);
     }
+    let mut unused = std::mem::take(&mut written.unused);
+    unused.sort();
+    for places in unused.chunk_by(|(table, _), (other, _)| table == other) {
+        let keys: Vec<Key> = places.iter().map(|(_, key)| key.clone()).collect();
+        exec.txn.borrow_mut().unlock(places[0].0, &keys);
+    }
     Ok(count)
+}
+
+/// True if nothing happens to a row whose key exists.
+fn skips_keys(plan: &Insert) -> bool {
+    let skips = |conflict: &Conflict| {
+        conflict.set.is_none() && (conflict.any || conflict.indexes.is_empty())
+    };
+    plan.table.has_key() && plan.conflict.as_ref().is_some_and(skips)
+}
+
+/// True if the newest version of a row exists, which another transaction may be deleting.
+fn seems_there(exec: &Exec<'_>, table: &Table, key: &Key) -> Result<bool, SqlError> {
+    let (range, mut exists) = (KeyRange::single(key.clone()), false);
+    exec.txn.borrow_mut().scan_newest(table.id, &range, &mut |_, _| {
+        exists = true;
+        ControlFlow::Break(())
+    })?;
+    Ok(exists)
 }
 
 /// The state of the statement for the rows it has written.
@@ -125,12 +166,17 @@ struct Written<'b> {
     keys: BTreeSet<Key>,
     held: Held<'b>,
     noted: Noted<'b>,
+    /// True once the statement has inserted a row.
+    has_inserted: bool,
+    /// The locks for rows that were not inserted.
+    unused: Vec<(TableId, Key)>,
 }
 
 impl Written<'_> {
     fn new<'e>(exec: &Exec<'e>, plan: &'e Insert) -> Written<'e> {
         let noted = Noted::new(exec, plan.links.as_ref());
-        Written { keys: BTreeSet::new(), held: exec.budget.held(), noted }
+        let (keys, held) = (BTreeSet::new(), exec.budget.held());
+        Written { keys, held, noted, has_inserted: false, unused: Vec::new() }
     }
 
     fn insert(&mut self, key: Key) -> Result<(), SqlError> {
@@ -199,6 +245,7 @@ impl Exec<'_> {
             if updates {
                 written.insert(key.clone())?;
             }
+            written.has_inserted = true;
             self.txn.borrow_mut().put(table.id, key, base, Some(bytes))?;
             self.txn.borrow_mut().count(table.id, RowChange::Inserted);
             for index in table.maintained() {
@@ -213,7 +260,17 @@ impl Exec<'_> {
                 let wanted = (obstacle.constraint.as_str(), &*obstacle.parts);
                 Err(taken_by(self, table, &obstacle.key, wanted, &values))
             }
-            Some(Conflict { set: None, .. }) => Ok(None),
+            Some(Conflict { set: None, .. }) => {
+                // A unique value that the statement has inserted itself stays locked.
+                if !written.has_inserted {
+                    for index in table.maintained() {
+                        let prefix = unique_prefix(self, table, index, &values)?;
+                        written.unused.extend(prefix.map(|prefix| (index.id, prefix)));
+                    }
+                }
+                written.unused.push((table.id, key));
+                Ok(None)
+            }
             Some(Conflict { set: Some(_), .. })
                 if written.keys.contains(&obstacle.key)
                     || self.txn.borrow().is_written_in_view(table.id, &obstacle.key) =>

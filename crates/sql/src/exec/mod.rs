@@ -14,6 +14,7 @@ mod immutable;
 mod inner;
 mod insert;
 mod join;
+mod listed_rows;
 mod locked;
 mod numbers;
 mod select;
@@ -57,6 +58,8 @@ pub(crate) struct Exec<'a> {
     answers: RefCell<BTreeMap<usize, Memory<'a>>>,
     /// The values of lists that are the same for all rows, by their numbers.
     lists: RefCell<BTreeMap<usize, Rc<inner::Listed<'a>>>>,
+    /// The same of lists of rows.
+    row_lists: RefCell<BTreeMap<usize, Rc<listed_rows::ListedRows<'a>>>>,
     /// The rows of queries in WITH that are referred to more than once.
     shared: RefCell<BTreeMap<usize, Rc<join::Shared<'a>>>>,
     /// The rows that recursive queries have found last and queries that write have returned, by the
@@ -89,7 +92,7 @@ impl<'a> Exec<'a> {
         catalog: &'a Catalog,
     ) -> Exec<'a> {
         let (txn, budget, calls) = (RefCell::new(txn), &*around.budget, Cell::new(0));
-        let (answers, lists, shared) = Default::default();
+        let (answers, lists, row_lists, shared) = Default::default();
         let (found, sees_newest) = (RefCell::default(), Cell::new(false));
         let first_page = Cell::new(find::FIRST_PAGE_ROWS);
         Exec {
@@ -101,6 +104,7 @@ impl<'a> Exec<'a> {
             calls,
             answers,
             lists,
+            row_lists,
             shared,
             found,
             writing: &[],

@@ -346,14 +346,7 @@ impl Exec<'_> {
         values: &[Datum],
         own: Option<&Key>,
     ) -> Result<Option<Key>, SqlError> {
-        if !index.unique || !is_in(index, values, self)? {
-            return Ok(None);
-        }
-        let (prefix, has_null) = entry_prefix(table, index, values, self)?;
-        if has_null {
-            return Ok(None);
-        }
-        let prefix = index.schema.encode_prefix(&prefix).map_err(refused)?;
+        let Some(prefix) = unique_prefix(self, table, index, values)? else { return Ok(None) };
         // Another transaction may be about to delete the other row. The values are not locked while
         // waiting for it, as that transaction may want to write them again.
         if let Some(other) = self.other_row(table, index, &prefix, own)? {
@@ -385,6 +378,23 @@ impl Exec<'_> {
         }
         Ok(None)
     }
+}
+
+/// The values of a row in a unique index, if no other row may have the same.
+pub(super) fn unique_prefix(
+    exec: &Exec<'_>,
+    table: &Table,
+    index: &Index,
+    values: &[Datum],
+) -> Result<Option<Key>, SqlError> {
+    if !index.unique || !is_in(index, values, exec)? {
+        return Ok(None);
+    }
+    let (prefix, has_null) = entry_prefix(table, index, values, exec)?;
+    if has_null {
+        return Ok(None);
+    }
+    index.schema.encode_prefix(&prefix).map_err(refused).map(Some)
 }
 
 /// The slots of a row and its entries in a layout.

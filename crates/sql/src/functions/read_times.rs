@@ -151,9 +151,9 @@ impl Reader<'_> {
                 let fraction =
                     |digits: usize| value * 10i64.pow(digits.saturating_sub(length) as u32);
                 match known {
-                    "MS" => self.set("fraction", fraction(3) * 1000)?,
-                    "US" => self.set("fraction", fraction(6))?,
-                    _ if known.starts_with("FF") => self.set("fraction", fraction(6))?,
+                    "MS" => self.set("MS", fraction(3))?,
+                    "US" => self.set("US", fraction(6))?,
+                    _ if known.starts_with("FF") => self.set("US", fraction(6))?,
                     "HH24" => self.set("hour", value)?,
                     "HH12" | "HH" => {
                         if !(1..=12).contains(&value) {
@@ -272,11 +272,13 @@ impl Reader<'_> {
             _ => {}
         }
         let (minute, second) = (self.get("MI", seconds / 60 % 60), self.get("SS", seconds % 60));
+        let fraction = self.get("MS", 0) * 1000 + self.get("US", 0);
         let fits = (0..24).contains(&hour)
+            && (0..SECOND_US).contains(&fraction)
             && [minute, second].iter().all(|part| (0..60).contains(part))
             && (0..86_400).contains(&seconds);
         let whole = hour * HOUR_US + minute * MINUTE_US + second * SECOND_US;
-        fits.then(|| whole + self.get("fraction", 0))
+        fits.then_some(whole + fraction)
     }
 
     /// The astronomical year: the year before 1 is 0.

@@ -28,7 +28,7 @@ pub(super) fn signal(
         Ok(false)
     };
     let Some(found) = sessions.of(process) else {
-        return warn(format!("PID {process} is not a PostgreSQL server process"));
+        return warn(format!("PID {process} is not a PostgreSQL backend process"));
     };
     let who = &around.identity;
     let role = who.roles().named(&found.user).ok();
@@ -49,6 +49,9 @@ pub(super) fn signal(
     };
     match refused {
         Some(message) => Err(SqlError::new(code::INSUFFICIENT_PRIVILEGE, message)),
+        None if !ends_session && found.process == around.process => {
+            Err(SqlError::new(code::CANCELED, "canceling statement due to user request"))
+        }
         None if around.sessions.signal(found.process, ends_session) => Ok(true),
         None => warn(format!("could not send signal to process {process}")),
     }

@@ -78,9 +78,9 @@ impl Parts {
     }
 }
 
-/// The zone with a name.
+/// The zone with a name, or with an abbreviation, which goes first.
 pub(super) fn zone_named(name: &str) -> Result<Zone, SqlError> {
-    Zone::named(name).ok_or_else(|| {
+    crate::dates::zone_abbreviated(name).or_else(|| Zone::named(name)).ok_or_else(|| {
         let message = format!("time zone \"{}\" not recognized", clipped(name));
         SqlError::new(code::INVALID_PARAMETER, message)
     })

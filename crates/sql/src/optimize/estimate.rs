@@ -140,6 +140,7 @@ impl<'s> Estimate<'s> {
         match condition {
             Expr::And(all) => self.all(all),
             Expr::Or(any) => 1.0 - any.iter().map(|one| 1.0 - self.fraction(one)).product::<f64>(),
+            Expr::InRows(any, _) => self.fraction(any),
             Expr::Not(not) => match &**not {
                 Expr::IsNull(value) => self.column(value).map_or(1.0, |one| 1.0 - one.nulls),
                 not => 1.0 - self.fraction(not),

@@ -21,12 +21,12 @@ pub(super) fn with_consequences(
     mut conditions: Vec<Expr>,
     budget: &Budget,
 ) -> Result<Vec<Expr>, SqlError> {
-    if conditions.len() < 2 && !conditions.iter().any(|one| matches!(one, Expr::Or(_))) {
+    if conditions.len() < 2 && !conditions.iter().any(|one| one.alternatives().is_some()) {
         return Ok(conditions);
     }
     let mut more: Vec<Expr> = Vec::new();
     for condition in &conditions {
-        if let Expr::Or(arms) = condition {
+        if let Some(arms) = condition.alternatives() {
             budget.tick(condition.size())?;
             more.extend(in_all(arms));
         }

@@ -40,6 +40,7 @@ fn implies(condition: &Expr, part: &Expr) -> bool {
     }
     match (condition, part) {
         (Expr::And(all), part) => all.iter().any(|one| implies(one, part)),
+        (Expr::InRows(any, _), part) => implies(any, part),
         (Expr::Or(arms), part) => arms.iter().all(|arm| implies(arm, part)),
         (condition, Expr::Or(arms)) => arms.iter().any(|arm| implies(condition, arm)),
         (Expr::In(value, some, _), Expr::In(of, list, _)) => {

@@ -133,7 +133,7 @@ pub(super) fn alternatives(
     budget: &Budget,
 ) -> Result<Option<Vec<Access>>, SqlError> {
     for (at, condition) in conditions.iter().enumerate() {
-        let Expr::Or(arms) = condition else { continue };
+        let Some(arms) = condition.alternatives() else { continue };
         let mut ways = Vec::with_capacity(arms.len());
         for arm in arms {
             let mut parts = Vec::new();
@@ -273,7 +273,7 @@ impl Finder<'_> {
             return Ok(Vec::new());
         }
         for (at, condition) in conditions.iter().enumerate() {
-            let Expr::Or(arms) = condition else { continue };
+            let Some(arms) = condition.alternatives() else { continue };
             let mut all = Vec::new();
             for arm in arms {
                 let mut parts = Vec::new();

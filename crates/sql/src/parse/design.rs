@@ -64,8 +64,8 @@ pub enum Reconfigure {
     Cancel(u64),
     /// `ALTER SYSTEM REVERSE RECONFIGURATION 7`
     Reverse(u64),
-    /// `ALTER SYSTEM DRAIN SITE 3`: a plan that moves everything away from the site.
-    Drain(u16),
+    /// `ALTER SYSTEM DRAIN SITE 3, 4`: a plan that moves everything away from the sites.
+    Drain(Vec<u16>),
 }
 
 /// A change of the design of a table. Keys are values of the key columns, or of a prefix of them.
@@ -117,9 +117,12 @@ pub(super) fn system(tokens: &[TokenWithSpan]) -> Result<DesignStatement, Parser
             return Ok(DesignStatement::Reconfigure(Reconfigure::Start { plan, is_dry_run }));
         }
         "DRAIN" => {
-            let site = site(&mut parser)?;
+            let mut sites = vec![site(&mut parser)?];
+            while parser.consume_token(&Token::Comma) {
+                sites.push(site_number(&mut parser)?);
+            }
             expect(&mut parser, "EOF")?;
-            return Ok(DesignStatement::Reconfigure(Reconfigure::Drain(site)));
+            return Ok(DesignStatement::Reconfigure(Reconfigure::Drain(sites)));
         }
         "APPROVE" | "REJECT" => return proposal(parser, verb == "APPROVE"),
         "PAUSE" => Reconfigure::Pause,
@@ -253,6 +256,10 @@ fn key(parser: &mut Parser<'_>) -> Result<Vec<Expr>, ParserError> {
 
 fn site(parser: &mut Parser<'_>) -> Result<u16, ParserError> {
     expect(parser, "SITE")?;
+    site_number(parser)
+}
+
+fn site_number(parser: &mut Parser<'_>) -> Result<u16, ParserError> {
     let found = parser.next_token().token.to_string();
     let number = found.trim_start_matches(['s', 'S']).parse();
     number.map_err(|_| {

@@ -3,10 +3,10 @@
 
 use super::{Overriding, syntax};
 use crate::error::SqlError;
-use sqlparser::ast::ObjectName;
+use sqlparser::ast::{Ident, ObjectName};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::keywords::Keyword;
-use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Whitespace};
+use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Whitespace, Word};
 
 /// Replaces `ISNULL` behind an operand by `IS NULL`, which the parser knows. It would take the word
 /// for an alias.
@@ -36,6 +36,64 @@ pub(super) fn spell_out_isnull(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan>
     spelled
 }
 
+/// The words that PostgreSQL accepts as the name of a column behind AS only, and the parser
+/// without it as well.
+const ONLY_BEHIND_AS: [&str; 18] = [
+    "array",
+    "char",
+    "character",
+    "create",
+    "day",
+    "filter",
+    "grant",
+    "hour",
+    "minute",
+    "month",
+    "over",
+    "precision",
+    "second",
+    "to",
+    "varying",
+    "within",
+    "without",
+    "year",
+];
+
+/// True for a name of a column that needs AS, and has none: [`quote_names`] has quoted the others.
+pub(crate) fn needs_as(alias: &Ident) -> bool {
+    let is_it = |word: &&str| alias.value.eq_ignore_ascii_case(word);
+    alias.quote_style.is_none() && ONLY_BEHIND_AS.iter().any(is_it)
+}
+
+/// Quotes the names behind AS that are only accepted there.
+pub(super) fn quote_names(tokens: &mut [TokenWithSpan]) {
+    // A type follows AS in a CAST and in CREATE DOMAIN.
+    if !tokens.iter().any(|token| is_word(token, &["select", "returning"])) {
+        return;
+    }
+    let mut before = [false; 2];
+    // For each open parenthesis, whether it belongs to a CAST.
+    let mut casts: Vec<bool> = Vec::new();
+    for token in tokens {
+        let [is_behind_as, is_behind_cast] = before;
+        let is_name = is_behind_as && is_word(token, &ONLY_BEHIND_AS);
+        match &mut token.token {
+            Token::Whitespace(_) => continue,
+            Token::LParen => casts.push(is_behind_cast),
+            Token::RParen => drop(casts.pop()),
+            Token::Word(word) if is_name && casts.last() != Some(&true) => {
+                *word = Word {
+                    value: word.value.to_lowercase(),
+                    quote_style: Some('"'),
+                    keyword: Keyword::NoKeyword,
+                };
+            }
+            _ => {}
+        }
+        before = [is_word(token, &["as"]), is_word(token, &["cast"])];
+    }
+}
+
 /// Joins literals that continue on the next line: `'foo'`, a line end, `'bar'` is `'foobar'`.
 ///
 /// # Errors
@@ -45,26 +103,29 @@ pub(super) fn join_literals(
     text: &str,
 ) -> Result<Vec<TokenWithSpan>, SqlError> {
     let mut joined: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
-    // The position of the last literal while only blanks follow it, and whether a line ended there.
-    let mut open: Option<(usize, bool)> = None;
+    // The position of the last literal while only blanks follow it, and whether a line ended there;
+    // `None` behind a comment that may have several lines.
+    let mut open: Option<(usize, Option<bool>)> = None;
     for token in tokens {
         let refused = |message: &str, at: &TokenWithSpan| {
             Err(syntax(message, Some((at.span.start.line, at.span.start.column)), text))
         };
         match (&token.token, &mut open, joined.last()) {
             (Token::Whitespace(blank), Some((_, ends_line)), _) => match blank {
-                Whitespace::Newline | Whitespace::SingleLineComment { .. } => *ends_line = true,
-                Whitespace::MultiLineComment(_) => *ends_line = false,
+                Whitespace::Newline | Whitespace::SingleLineComment { .. } => {
+                    *ends_line = ends_line.map(|_| true);
+                }
+                Whitespace::MultiLineComment(_) => *ends_line = None,
                 Whitespace::Space | Whitespace::Tab => {}
             },
-            (Token::SingleQuotedString(more), Some((at, true)), _) => {
+            (Token::SingleQuotedString(more), Some((at, Some(true))), _) => {
                 append(&mut joined[*at].token, more);
                 joined[*at].span.end = token.span.end;
                 joined.truncate(*at + 1);
-                open = Some((joined.len() - 1, false));
+                open = Some((joined.len() - 1, Some(false)));
                 continue;
             }
-            (Token::SingleQuotedString(more), Some((_, false)), _) => {
+            (Token::SingleQuotedString(more), Some(_), _) => {
                 return refused(&format!("syntax error at or near \"'{more}'\""), &token);
             }
             (Token::Word(word), _, Some(number))
@@ -76,7 +137,11 @@ pub(super) fn join_literals(
                 );
                 return refused(&message, number);
             }
-            (Token::Number(_, true), ..) => {
+            (Token::HexStringLiteral(digits), ..) if is_digit(text, &token) => {
+                let message = "trailing junk after numeric literal at or near";
+                return refused(&format!("{message} \"0x{digits}\""), &token);
+            }
+            (Token::Number(digits, is_long), ..) if *is_long || digits.contains('_') => {
                 let message =
                     format!("trailing junk after numeric literal at or near \"{}\"", token.token);
                 return refused(&message, &token);
@@ -87,12 +152,20 @@ pub(super) fn join_literals(
                 | Token::UnicodeStringLiteral(_)
                 | Token::NationalStringLiteral(_),
                 ..,
-            ) => open = Some((joined.len(), false)),
+            ) => open = Some((joined.len(), Some(false))),
             _ => open = None,
         }
         joined.push(token);
     }
     Ok(joined)
+}
+
+/// True if a token begins with a digit in the text: `0x1F`, not `x'1F'`.
+fn is_digit(text: &str, token: &TokenWithSpan) -> bool {
+    let (line, column) = (token.span.start.line as usize, token.span.start.column as usize);
+    let line = text.lines().nth(line.saturating_sub(1));
+    let first = line.and_then(|line| line.chars().nth(column.saturating_sub(1)));
+    first.is_some_and(|first| first.is_ascii_digit())
 }
 
 /// Appends the continuation of a literal; with escapes, if the literal has them.
@@ -113,6 +186,45 @@ fn append(literal: &mut Token, more: &str) {
         Token::SingleQuotedString(text) | Token::NationalStringLiteral(text) => text.push_str(more),
         _ => {}
     }
+}
+
+/// Removes COLLATE behind the type of a cast, where the parser does not expect it.
+///
+/// # Errors
+/// 42704 unless the collation orders by bytes, as all texts are ordered.
+pub(super) fn drop_collations(tokens: &mut Vec<TokenWithSpan>) -> Result<(), SqlError> {
+    let mut signs: Vec<usize> =
+        (0..tokens.len()).filter(|at| !matches!(tokens[*at].token, Token::Whitespace(_))).collect();
+    let (mut is_type, mut at) = (false, 0);
+    while at < signs.len() {
+        let place = signs[at];
+        is_type = match &tokens[place].token {
+            Token::DoubleColon => true,
+            // Parts of a type, with its modifiers.
+            Token::Word(_) | Token::Number(..) | Token::Period | Token::Comma => is_type,
+            Token::LParen | Token::RParen | Token::LBracket | Token::RBracket => is_type,
+            _ => false,
+        };
+        if !is_type || !is_word(&tokens[place], &["collate"]) {
+            at += 1;
+            continue;
+        }
+        let word = |at: usize| match signs.get(at).map(|place| &tokens[*place].token) {
+            Some(Token::Word(word)) => Some(word.to_ident(tokens[signs[at]].span)),
+            _ => None,
+        };
+        let has_schema = signs.get(at + 2).is_some_and(|it| tokens[*it].token == Token::Period);
+        let last = if has_schema { at + 3 } else { at + 1 };
+        let names: Vec<Ident> = (at + 1..=last).step_by(2).filter_map(word).collect();
+        let Some(end) = signs.get(last).copied().filter(|_| !names.is_empty()) else { break };
+        crate::refuse::collation(&ObjectName::from(names))?;
+        tokens.drain(place..=end);
+        let removed = end + 1 - place;
+        signs.drain(at..=last);
+        signs[at..].iter_mut().for_each(|place| *place -= removed);
+        is_type = false;
+    }
+    Ok(())
 }
 
 /// Removes [NOT] DEFERRABLE from the modes of a transaction, as it is not in the grammar. It

@@ -1,4 +1,5 @@
-//! Types of numbers of catalog objects: `regclass`, `regtype`, `regnamespace`, `regrole`.
+//! Types of numbers of catalog objects: `regclass`, `regtype`, `regnamespace`, `regrole`,
+//! `regproc`, `regprocedure`.
 //!
 //! ```text
 //!   't'::regclass ─▶ 16390 ─▶ compared, joined, stored as a number
@@ -12,7 +13,7 @@
 
 use super::{namespace_name, regclass, regnamespace, regtype, relation_name};
 use crate::array;
-use crate::catalog::{Catalog, Named, quoted};
+use crate::catalog::{Catalog, Named, procedures, quoted};
 use crate::datum::Datum;
 use crate::error::{SqlError, clipped, code};
 use crate::transaction::Surroundings;
@@ -41,6 +42,9 @@ pub(crate) fn known_number(
         Reg::Type => (regtype(catalog, &name), code::UNDEFINED_OBJECT, "type"),
         Reg::Namespace => (regnamespace(catalog, &name)?, code::INVALID_SCHEMA, "schema"),
         Reg::Role => return Ok(None),
+        Reg::Procedure | Reg::Signature => {
+            return procedures::read(catalog, &name).map(|found| Some(found.oid.into()));
+        }
     };
     let missing = || {
         let name = if reg == Reg::Namespace { Named::read(&name).name } else { name.to_string() };
@@ -80,11 +84,21 @@ fn object_name(catalog: &Catalog, around: &Surroundings, reg: Reg, number: i64) 
             name.unwrap_or_else(|| number.to_string())
         }
         Reg::Namespace => namespace_name(catalog, number),
+        Reg::Procedure | Reg::Signature => procedure_name(catalog, reg, number),
         Reg::Role => {
             let oid = u32::try_from(number).ok();
             let role = oid.and_then(|oid| around.identity.roles().numbered(oid));
             role.map_or_else(|| number.to_string(), |role| quoted(&role.name))
         }
+    }
+}
+
+fn procedure_name(catalog: &Catalog, reg: Reg, number: i64) -> String {
+    let found = u32::try_from(number).ok().and_then(|oid| catalog.procedures.get(&oid));
+    match found {
+        Some(procedure) if reg == Reg::Signature => procedure.signature(catalog),
+        Some(procedure) => procedure.shown(catalog),
+        None => number.to_string(),
     }
 }
 

@@ -238,8 +238,7 @@ impl<T: Transport> Conductor<T> {
 
     /// True if a site may rejoin with empty files, because others have taken over all that it had.
     pub(crate) fn may_be_empty(&self, site: SiteId) -> bool {
-        self.membership.is_replaced(site)
-            && places(&self.design(), |placement| placement.holds(site)).is_empty()
+        self.membership.is_replaced(site) && !holds_any(&self.design(), site)
     }
 
     /// Declares a site with a failure dead until it is readmitted, whether or not others can take
@@ -325,6 +324,11 @@ async fn describe<T: Transport>(transport: &T, site: SiteId) -> Result<Vec<Holdi
         Answer::Holdings(held) => Ok(held),
         _ => unreachable!("a description was asked for"),
     }
+}
+
+/// True if a site has a copy of any partition.
+pub(super) fn holds_any(design: &Design, site: SiteId) -> bool {
+    !places(design, |placement| placement.holds(site)).is_empty()
 }
 
 /// The partitions whose placement satisfies the predicate.

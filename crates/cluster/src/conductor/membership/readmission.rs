@@ -27,7 +27,7 @@ use super::lost::note_found;
 use super::state::{Replaced, Towards};
 use super::unheard::hear;
 use super::{AT_ONCE, describe, places, ranges};
-use crate::conductor::{Conductor, Reservation, backups, protocol};
+use crate::conductor::{Conductor, Reservation, backups, drained, protocol};
 use crate::transport::Transport;
 use futures_util::StreamExt;
 use futures_util::future::{Either, select, try_join_all};
@@ -105,6 +105,7 @@ impl<'c, T: Transport> Readmission<'c, T> {
         drop(transit);
         self.acquire_released(site).await?;
         self.let_go_of_unplaced(site).await?;
+        drained::forget(self.conductor, site);
         // No copies were placed there until now.
         backups::restore_at(self.conductor, site);
         Ok(())

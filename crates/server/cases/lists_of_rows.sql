@@ -1,0 +1,22 @@
+-- (a, b) in (..), with a short and a long list, NULLs and values of several types.
+create table p(a int, b numeric, c text, primary key (a, b));
+insert into p select i, i / 2.0, 't' || i from generate_series(1, 40) i;
+insert into p values (100, 1, null);
+select a from p where (a, b) in ((1, 0.5), (2, 1.00), (3, 7)) order by a;
+select a from p where (a, b) in ((1, 0.5), (2, 1.00), (3, 7), (4, 2), (5, 2.5), (6, 3), (7, 3), (8, 4), (9, 4.5), (10, 5.000)) order by a;
+select a from p where (a, b) not in ((1, 0.5), (2, 1.00), (3, 7), (4, 2), (5, 2.5), (6, 3), (7, 3), (8, 4), (9, 4.5), (10, 5.000)) and a < 12 order by a;
+select a from p where (b, a) in ((0.5, 1), (1, 2), (1.5, 3), (2, 4), (2.5, 5), (3, 6), (3.5, 7), (4, 8), (4.5, 9)) order by a;
+select a, (a, c) in ((1, 't1'), (2, 'x'), (3, null), (4, 't4'), (5, 't6'), (6, 't6'), (7, 't7'), (null, 't8'), (9, 't9'), (10, 't10')) from p where a < 12 or a = 100 order by a;
+select a, (a, c) not in ((1, 't1'), (2, 'x'), (3, null), (4, 't4'), (5, 't6'), (6, 't6'), (7, 't7'), (null, 't8'), (9, 't9'), (10, 't10')) from p where a < 12 or a = 100 order by a;
+select a from p where (a + 1, upper(c)) in ((2, 'T1'), (3, 'T2'), (4, 'T'), (5, 'T4'), (6, 'T5'), (7, 'T6'), (8, 'T7'), (9, 'T8')) order by a;
+select a from p where (a, 5) in ((1, 5), (2, 4), (3, 5), (4, 5), (5, 5), (6, 5), (7, 5), (8, 5), (9, 5)) order by a;
+select a from p where (a, b, c) in ((1, 0.5, 't1'), (2, 1, 't3'), (3, 1.5, 't3'), (4, 2, 't4'), (5, 2.5, 't5'), (6, 3, 't6'), (7, 3.5, 't7'), (8, 4, 't8')) order by a;
+select a from p where (a, b) in ((1, 0.5), (2, a / 2.0), (3, 1.5), (4, b), (5, 2.5), (6, 3), (7, 3.5), (8, 4)) order by a;
+select a from p where (a, b) in ((1, 0.5), (2, 1.5::float8), (3, 1.5), (4, 2), (5, 2.5), (6, 3), (7, 3.5), (8, 4)) order by a;
+prepare q(int, numeric) as select a from p where (a, b) in ((1, 0.5), (2, 1), (3, 1.5), (4, 2), ($1, $2), (6, 3), (7, 3.5), (8, 4), (9, 1)) order by a;
+execute q(5, 2.5);
+execute q(11, 5.5);
+execute q(null, 5.5);
+select (1, 2) in ((1, 2), (3, 4)), (1, null) in ((1, 2), (3, 4)), (5, null) in ((1, 2), (3, 4)), row(1, 2) in (row(1, 2));
+delete from p where (a, b) in ((1, 0.5), (2, 1.00), (3, 7), (4, 2), (5, 2.5), (6, 3), (7, 3), (8, 4), (9, 4.5), (10, 5.000)) returning a;
+update p set c = 'new' where (a, b) in ((11, 5.5), (12, 6), (13, 1), (14, 7), (15, 7.5), (16, 8), (17, 8.5), (18, 9)) returning a;

@@ -1,0 +1,20 @@
+-- Abbreviations of zones behind AT TIME ZONE, and fractions of seconds that are too long.
+set timezone = 'UTC';
+select timestamptz '2020-01-01 00:00:00+00' at time zone 'VET', timestamptz '2000-01-01 00:00:00+00' at time zone 'VET';
+select timestamptz '2010-01-01 00:00:00+00' at time zone 'vet', timestamp '2020-01-01' at time zone 'VET';
+select timestamptz '2020-07-01 00:00:00+00' at time zone 'CET', timestamptz '2020-07-01 00:00:00+00' at time zone 'Europe/Paris';
+select timestamptz '2020-07-01 00:00:00+00' at time zone 'PST', timestamptz '2020-07-01 00:00:00+00' at time zone 'PDT';
+select timestamptz '2020-07-01 00:00:00+00' at time zone 'IST', timestamptz '2020-07-01 00:00:00+00' at time zone 'BRT';
+select timestamptz '2020-07-01 00:00:00+00' at time zone 'MSK', timestamptz '2020-07-01 00:00:00+00' at time zone 'utc';
+select timestamptz '2020-07-01 00:00:00+00' at time zone 'EST', timestamptz '2020-07-01 00:00:00+00' at time zone 'EST5EDT';
+select timestamptz '2020-07-01 00:00:00+00' at time zone 'NOPE';
+select date_trunc('day', timestamptz '2020-07-01 03:00:00+00', 'VET');
+select to_timestamp('12.345678', 'SS.US'), to_timestamp('12.3', 'SS.US'), to_timestamp('12.3', 'SS.MS');
+select to_timestamp('12.34', 'SS.MS'), to_timestamp('12.0034', 'SS.US');
+select to_timestamp('2020-01-02 12:13:14.5', 'YYYY-MM-DD HH24:MI:SS.US'), to_timestamp('2020-01-02 12:13:14.000050', 'YYYY-MM-DD HH24:MI:SS.US');
+select to_timestamp('14.1234567', 'SS.US');
+select to_timestamp('14.123456', 'SS.MS');
+select to_timestamp('14.999', 'SS.MS'), to_timestamp('14.1000', 'SS.MS');
+select to_timestamp('14.1000', 'SS.MS');
+select to_timestamp('14 250 000500', 'SS MS US'), to_timestamp('14 999 999999', 'SS MS US');
+select to_timestamp('14.12', 'SS.FF2'), to_timestamp('14.1234567', 'SS.FF6');
