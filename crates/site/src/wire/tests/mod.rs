@@ -115,8 +115,8 @@ fn what_is_wrong_is_named() {
     let tick = ask(SiteId(3), &Tick);
     assert_eq!(error(&tick[..4]), "a message has at least 18 bytes; this one has 4");
     assert_eq!(
-        error(&[8, 8]),
-        "a message of version 8; this program knows version 7, so let both be of one release"
+        error(&[9, 9]),
+        "a message of version 9; this program knows version 8, so let both be of one release"
     );
     assert_eq!(
         error(&tick[..18]),
@@ -131,11 +131,11 @@ fn what_is_wrong_is_named() {
     );
     assert_eq!(
         error(&sealed(8, &[0])),
-        "the body of a message of kind 8 is not what it should be in version 7: a value is out of bounds"
+        "the body of a message of kind 8 is not what it should be in version 8: a value is out of bounds"
     );
     assert_eq!(
         error(&sealed(8, &[3, 7])),
-        "the body of a message of kind 8 is not what it should be in version 7: 1 bytes follow what was expected"
+        "the body of a message of kind 8 is not what it should be in version 8: 1 bytes follow what was expected"
     );
     let other = answer::<Tick>(&());
     let wrong = read_answer::<Part>(&other).expect_err("it answers something else").to_string();

@@ -194,10 +194,18 @@ fn answers(seed: u64, samples: &mut Vec<Sample>) {
             keys: g.some(Gen::key),
         };
         let failure = (variant == 1).then(|| log_error(g, 3));
-        let busy = (variant == 1).then_some(0.25);
+        let [busy, process_busy] = [0.25, 0.5].map(|share| (variant == 1).then_some(share));
         let memory_max = (variant == 1).then(|| g.small());
         let (from, memory_bytes, hot_locks) = (g.time(), g.small(), g.some(hot_lock));
-        answered::<Lease>(&Ok(Leased { from, busy, memory_bytes, memory_max, hot_locks, failure }))
+        answered::<Lease>(&Ok(Leased {
+            from,
+            busy,
+            process_busy,
+            memory_bytes,
+            memory_max,
+            hot_locks,
+            failure,
+        }))
     });
     add("durable", 1, |_, _| answered::<SeenUpTo>(&Ok(())));
     add("answer", 5, |g, variant| {
