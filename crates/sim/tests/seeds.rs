@@ -120,7 +120,7 @@ fn seeds_that_failed_once_keep_every_promise() {
         // discarded whether it was safe.
         (902_034, SimOptions { failover: true, serializable: true, ..usual }),
         // All copies of a partition were dropped while its master was away. Each of its followers
-        // left only once another one had acknowledged what it had.
+        // waited with its leave until another follower had acknowledged the same version.
         (901_910, SimOptions { failover: true, serializable: true, ..usual }),
         // A reader held a lock while it waited for a copy that its master no longer fed. A change
         // waited for the lock, and the drop of the copy for the change.
