@@ -7,9 +7,9 @@
 //! takes a new snapshot, so that it sees the changes of the transactions it waited for. Then each
 //! row is written, or is found to exist already.
 //!
-//! With ON CONFLICT DO NOTHING, a key that exists is locked as a foreign key locks it: the statement
-//! waits only for a transaction that may delete the row. The locks for a row that is not inserted
-//! end with the statement.
+//! With ON CONFLICT DO NOTHING, a key that exists is locked as a foreign key locks it: the
+//! statement waits only for a transaction that may delete the row. The locks for a row that is not
+//! inserted end with the statement.
 
 use super::change::Before;
 use super::foreign::Noted;
