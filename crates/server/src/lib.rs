@@ -19,7 +19,7 @@
 //! | `session` | prepared statements, portals, the state of the transaction |
 //! | `settings`, `copy` | SET and SHOW; COPY |
 //! | `size` | sizes in PostgreSQL's notation |
-//! | `activity` | the activity of sessions, for `pg_stat_activity` and the log |
+//! | `activity`, `visits` | sessions for `pg_stat_activity` and the log; connections in the log |
 //! | `liveness` | detection of clients that are no longer there |
 //! | `limits`, `process` | limits on time and memory; limits of the process |
 //! | `stream`, `scram`, `users` | TLS, SCRAM-SHA-256, users and superusers |
