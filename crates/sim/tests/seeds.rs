@@ -130,6 +130,9 @@ fn seeds_that_failed_once_keep_every_promise() {
         (19, SimOptions { failover: true, cluster: true, ..usual }),
         (33, SimOptions { failover: true, cluster: true, ..usual }),
         (85, SimOptions { failover: true, cluster: true, ..usual }),
+        // Sites returned while the conductor told no site the numbers of backups any more.
+        (607, SimOptions { failover: true, cluster: true, ..usual }),
+        (915_000, SimOptions { failover: true, serializable: true, ..usual }),
         // The former owner of a log served an old version of a row, and a commit looked
         // lost.
         (6_100_959, SimOptions { backups: true, cluster: true, ..usual }),
@@ -162,6 +165,7 @@ fn seeds_of_mixed_modes_keep_every_promise() {
         SimOptions { failover: true, serializable: true, ..usual },
         SimOptions { backups: true, cluster: true, ..usual },
         SimOptions { reshard: true, cluster: true, ..usual },
+        SimOptions { failover: true, cluster: true, ..usual },
     ] {
         for seed in 1..=15 {
             run(seed, &options).unwrap_or_else(|failure| panic!("{failure}"));

@@ -11,15 +11,16 @@ use std::rc::Rc;
 const DRAWS_MAX: usize = 8;
 /// The operator splits no table into more partitions than this.
 const PARTITIONS_MAX: usize = 12;
+/// The tasks that end once the conductor is closed.
+pub(super) const CONDUCTOR: [&str; 2] = ["the conductor", "the strategy"];
 
 /// Starts the tasks of the router and the strategy, and the operators, if the run has any.
 pub(crate) fn start(run: &Rc<Run>) {
     let (tending, thinking) = (run.clone(), run.clone());
-    run.world().spawn("the conductor".into(), async move {
-        tending.cluster.conductor.run_deferred().await
-    });
+    run.world()
+        .spawn(CONDUCTOR[0].into(), async move { tending.cluster.conductor.run_deferred().await });
     let thinks = async move { thinking.cluster.conductor.plan().await };
-    run.world().spawn("the strategy".into(), thinks);
+    run.world().spawn(CONDUCTOR[1].into(), thinks);
     if run.draw.change_every_ns == 0 {
         return;
     }

@@ -2,6 +2,7 @@
 
 use super::Run;
 use super::nemesis::start_again;
+use super::operator::CONDUCTOR;
 use crate::cluster::{Client, Recorder};
 use crate::history::History;
 use crate::world::Manners;
@@ -52,7 +53,10 @@ pub(crate) fn finish(run: &Rc<Run>) -> Result<(), String> {
     let world = run.world();
     world.note(format_args!("heal"));
     run.stopping.set(true);
-    run.cluster.conductor.close();
+    let may_return = run.draw.lose_every_ns > 0;
+    if !may_return {
+        run.cluster.conductor.close();
+    }
     world.set_manners(Manners::orderly());
     world.let_all_go();
     world.heal_nodes();
@@ -61,6 +65,12 @@ pub(crate) fn finish(run: &Rc<Run>) -> Result<(), String> {
             world.crash(site);
         }
         start_again(run, site);
+    }
+    if may_return {
+        // Before it is closed, the conductor tells sites that return how many backups tables have.
+        let is_conductor = |task: &String| CONDUCTOR.iter().any(|name| task.starts_with(name));
+        world.run_for(FINISH_NS, || world.foreground().iter().all(is_conductor));
+        run.cluster.conductor.close();
     }
     world.run_for(FINISH_NS, || world.foreground().is_empty());
     match &world.foreground()[..] {
