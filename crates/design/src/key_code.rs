@@ -62,7 +62,7 @@ impl Schema {
 
     /// As many key columns as can be read from the front of a key or bound, and the bytes they
     /// take.
-    pub(crate) fn decode_prefix(&self, key: &[u8]) -> (Vec<Value>, usize) {
+    pub fn decode_prefix(&self, key: &[u8]) -> (Vec<Value>, usize) {
         let (mut values, mut used) = (Vec::new(), 0);
         for column in self.key_columns() {
             let Some((value, bytes)) = take_value(column.ty, &key[used..]) else { break };

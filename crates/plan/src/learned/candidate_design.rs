@@ -23,6 +23,11 @@
 //! forecast for the current design. The prediction must also exceed the prediction for the current
 //! design, because under light load the measured throughput says nothing about capacity.
 //!
+//! **While a process is pressed** its processors are the limit. The waits of clients outside of
+//! transactions are not measured, so the forecast may see too few clients for any gain. Then a
+//! candidate counts by the demand for the processors of the busiest process, if the forecast does
+//! not fall.
+//!
 //! **Splits belong to a candidate.** New borders cause distributed commits, which hold the locks
 //! next to the borders for long. In a partition of a hundred rows these locks delay all its
 //! writers; in small partitions they delay few.
@@ -109,9 +114,17 @@ impl CandidateDesign {
         let least = (gain_min * now).max(predicted);
         let divided = graph.divide(situation);
         let divided = divided.map(|moves| CandidateDesign::of(situation, &grid, &moves, now));
-        let best = divided.filter(|it| {
+        let best = divided.and_then(|it| {
             let at = Tuning::NEARLY_FULL * now;
-            it.serves > least && it.network.is_significantly_faster(&as_it_is, at, standard_errors)
+            let network = &it.network;
+            if it.serves > least && network.is_significantly_faster(&as_it_is, at, standard_errors)
+            {
+                return Some(it);
+            }
+            // The processors of a pressed process are the limit, whatever the clients wait for.
+            let serves = now * as_it_is.busiest() / network.busiest();
+            let is_relief = serves > gain_min * now && gain_min * it.serves > predicted;
+            (is_pressed && is_relief).then_some(CandidateDesign { serves, ..it })
         });
         best.or_else(|| {
             let (moves, gain) = graph.refined(situation)?;
@@ -336,5 +349,77 @@ impl<'g> Graph<'g> {
         let after = partition::place(&problem, Tuning::IMBALANCE).ok()?;
         let moved = after.moved_from(&before).map(|at| (at, after.site(at)));
         Some(self.accessed(situation, moved, &sites))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::learned::regime::Signals;
+    use crate::learned::reservoir::Damping;
+    use crate::learned::traffic::Seen;
+    use crate::learned::workload::Workload;
+    use isomer_design::{Column, ColumnType, Footprint, Placement, Schema, SiteSet};
+    use isomer_strategy::{ProcessLoad, SiteLoad};
+
+    const T: TableId = TableId(1);
+    const SECOND: u64 = 1_000_000_000;
+
+    /// The best candidate for twelve tenants whose rows are read at s1, with a backup at s2. Each
+    /// site has a process of its own; the arguments are their loads.
+    fn best(busy: [f64; 3]) -> Option<CandidateDesign> {
+        let column = |name| Column::new(name, ColumnType::Int64);
+        let columns = ["tenant", "id"].map(column).to_vec();
+        let schema = Schema::new("orders", columns, &["tenant", "id"]).expect("a schema");
+        let sites = [1, 2, 3].map(SiteId);
+        let mut design = Design::new(sites).expect("three sites");
+        let placement = Placement::new(sites[0], [sites[1]]);
+        design.create_table(T, schema, [(Key::min(), placement)]).expect("a table");
+        let tuning = Tuning::default();
+        let mut known = crate::learned::known::Known::new(&tuning);
+        known.workload = Workload::new(Damping::default(), 0);
+        let own = [0.2, 0.0, 0.0];
+        let loads = sites.iter().zip(own).zip(busy).map(|((site, own), busy)| SiteLoad {
+            site: *site,
+            busy: Some(own),
+            memory_bytes: 0,
+            memory_max: None,
+            hot_locks: Vec::new(),
+            process: Some(ProcessLoad { first: *site, busy }),
+        });
+        let loads: Vec<SiteLoad> = loads.collect();
+        for second in 1..20 {
+            for number in 0..800 {
+                let tenant = KeyRange::starting_with(Key::ints(&[number % 12]));
+                let footprint = Footprint::new().read_range(T, tenant);
+                known.workload.offer(second * SECOND, &footprint, [100, 0], 50.0, [0.3, 0.5]);
+                known.traffic.count(&Seen {
+                    sites: SiteSet::of(sites[0]),
+                    sample_weight: 10.0,
+                    rows: [100, 0],
+                    followers: SiteSet::EMPTY,
+                    busy_us: 20.0,
+                    held_us: 0.0,
+                    took_us: 50.0,
+                });
+            }
+            known.traffic.close(second * SECOND, &loads);
+            known.costs.learn_load(known.traffic.site(sites[0]).rates, own[0]);
+            let seen = Signals { served: 8000.0, across: 0.0, uneven: 0.1 };
+            known.regime.see(second * SECOND, seen);
+        }
+        CandidateDesign::best(&known.situation(20 * SECOND, &design, usize::MAX))
+    }
+
+    #[test]
+    fn tenants_at_a_pressed_process_are_cut_apart_and_move() {
+        let found = best([0.9, 0.4, 0.4]).expect("other processes have time");
+        let at_tenants = (0..12).map(|tenant| (T, Key::ints(&[tenant])));
+        let at_tenants: Vec<_> = at_tenants.collect();
+        assert!((2..5).contains(&found.cuts.len()), "{:?}", found.cuts);
+        assert!(found.cuts.iter().all(|cut| at_tenants.contains(cut)), "{:?}", found.cuts);
+        assert!(found.moves.len() >= 6 && found.serves > 1.1 * found.now);
+        assert!(best([0.7, 0.4, 0.4]).is_none(), "no process is pressed");
+        assert!(best([0.9, 0.9, 0.9]).is_none(), "all are");
     }
 }

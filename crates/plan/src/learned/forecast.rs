@@ -86,7 +86,14 @@ impl Network {
             let free = laid.free_sites(layout, &holders);
             let is_distributed = free.is_empty();
             across += if is_distributed { 1.0 } else { 0.0 };
-            let ran = if is_distributed { laid.masters(grid, layout) } else { free };
+            let masters = laid.masters(grid, layout);
+            let at_masters = &masters & &free;
+            let ran = match (is_distributed, processes.is_empty() || at_masters.is_empty()) {
+                (true, _) => masters,
+                // Gateways ask masters, not the copies of other processes.
+                (false, false) => at_masters,
+                (false, true) => free,
+            };
             let [reads, writes] = laid.sample.rows.map(|rows| rows as f64);
             // The router spreads transactions that several sites can run; of a distributed one,
             // each site does a part.
@@ -135,14 +142,18 @@ impl Network {
         assert!(!self.jobs.is_empty(), "a network has jobs");
         let count = self.jobs.len() as f64;
         let takes = self.jobs.iter().map(|visitor| visitor.takes).sum::<f64>() / count;
-        let busiest = self.demand.iter().copied().fold(0.0, f64::max);
-        let (mut low, mut high) = (0.0, (clients / takes).min(1.0 / busiest));
+        let (mut low, mut high) = (0.0, (clients / takes).min(1.0 / self.busiest()));
         for _ in 0..Tuning::BISECTIONS {
             let middle = (low + high) / 2.0;
             let fits = self.takes(middle).is_some_and(|takes| middle * takes <= clients);
             if fits { low = middle } else { high = middle }
         }
         low
+    }
+
+    /// The mean processor time of a job at the site or process that is the limit, in seconds.
+    pub(crate) fn busiest(&self) -> f64 {
+        self.demand.iter().copied().fold(f64::MIN_POSITIVE, f64::max)
     }
 
     /// True if at a rate the same jobs take significantly less time than in another design: the

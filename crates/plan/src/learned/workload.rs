@@ -31,7 +31,7 @@ use super::reservoir::{Damping, Reservoir};
 use super::tuning::Tuning;
 use isomer_design::{Access, Design, Footprint, Item, Key, KeyRange, Schema, Span, TableId};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -297,24 +297,32 @@ impl Workload {
         (0..if samples.is_empty() { 0 } else { count }).map(emulate).collect()
     }
 
-    /// The bounds before the values of the first column that accessed keys of a range have. `None`
-    /// if the key has no second column, or the samples have more than `most` values.
+    /// The bounds before the values of the first column that accessed keys of a range have, and the
+    /// starts of accessed ranges. `None` if the key has no second column, or the samples have no
+    /// such value, or more than `most`.
     pub(crate) fn firsts(&self, range: &Range, schema: &Schema, most: usize) -> Option<Vec<Key>> {
         if schema.key_columns().len() < 2 {
             return None;
         }
-        let mut firsts: Vec<Key> = Vec::new();
-        for ((_, key), _) in self.keys_in(range) {
-            if firsts.last().is_some_and(|first| key.starts_with(first)) {
+        let keys = self.keys_in(range).map(|((_, key), _)| key);
+        let starts = [Access::Read, Access::Write].into_iter().flat_map(|access| {
+            let ranges = self.ranges.get(&(range.table, access)).into_iter().flatten();
+            ranges.map(|(accessed, _)| &accessed.start).filter(|start| range.keys.contains(start))
+        });
+        let mut firsts: BTreeSet<Key> = BTreeSet::new();
+        for key in keys.chain(starts) {
+            let before = firsts.range::<Key, _>(..=key).next_back();
+            if before.is_some_and(|first| key.starts_with(first)) {
                 continue;
             }
-            let values = schema.decode_key(key).ok()?;
-            firsts.push(schema.encode_prefix(values.get(..1)?).ok()?);
+            // The start of a range may have no value.
+            let Some(first) = schema.decode_prefix(key).0.into_iter().next() else { continue };
+            firsts.insert(schema.encode_prefix(&[first]).ok()?);
             if firsts.len() > most {
                 return None;
             }
         }
-        Some(firsts)
+        (!firsts.is_empty()).then(|| firsts.into_iter().collect())
     }
 
     /// The samples that access any of the ranges.
