@@ -36,7 +36,8 @@
 //!   ([`super::regime`]).
 //! - If throughput after a plan is clearly lower than before, the plan is rolled back
 //!   ([`super::trial`]). The next one is drawn after the longest pause, because the same forecast
-//!   would promise too much again.
+//!   would promise too much again. For a pressed process none is drawn then until the workload
+//!   changes: clients may be connected there, and reach their rows over the network now.
 
 use super::Range;
 use super::candidate_design::CandidateDesign;
@@ -72,6 +73,8 @@ pub(crate) struct GlobalPlanner {
     trial: Option<Trial>,
     pause_ns: u64,
     last: Option<Last>,
+    /// True once a plan was rolled back, until the workload changes.
+    was_worse: bool,
     /// True once a master has moved by an adopted global plan.
     has_moved: bool,
 }
@@ -109,7 +112,7 @@ impl GlobalPlanner {
 
     /// The workload has changed: earlier attempts say nothing about it.
     pub(crate) fn regime_changed(&mut self) {
-        (self.pause_ns, self.last, self.trial) = (0, None, None);
+        (self.pause_ns, self.last, self.trial, self.was_worse) = (0, None, None, false);
     }
 
     /// Returns true if a global plan is to be drawn now, and judges the last one.
@@ -119,7 +122,9 @@ impl GlobalPlanner {
         let workload = &known.workload;
         let has_enough = workload.len() >= known.tuning.plan_samples_min;
         let is_known = has_enough && workload.reservoir.renewed.is_none();
-        let is_pressed = known.traffic.is_pressed(known.tuning.full_from);
+        // Without a throughput from before, nothing tells whether the plan was worth it.
+        let may_relieve = !self.was_worse && known.regime.served().is_some();
+        let is_pressed = may_relieve && known.traffic.is_pressed(known.tuning.full_from);
         let is_needed = is_known && (known.traffic.across > 0.0 || is_pressed);
         if !is_needed || !self.global_plan.is_done() || !self.is_time(situation) {
             return false;
@@ -156,7 +161,7 @@ impl GlobalPlanner {
         match trial.judge(now_ns, is_carried_out, known.regime.served(), &known.tuning) {
             None => self.trial = Some(trial),
             Some(after) if trial.is_worse(after, &known.tuning) => {
-                self.pause_ns = Tuning::PLAN_PAUSE_MAX_NS;
+                (self.pause_ns, self.was_worse) = (Tuning::PLAN_PAUSE_MAX_NS, true);
                 self.last = self.last.map(|last| Last { drawn_ns: now_ns, adopted: false, ..last });
                 self.global_plan = GlobalPlan::back(trial, after);
             }
