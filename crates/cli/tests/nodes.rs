@@ -163,6 +163,10 @@ fn the_sites_of_a_process_and_of_two_are_taken_over_together() {
         lost.iter().for_each(|at| cluster.start(*at));
         cluster.until_whole();
         wait_for("backups are at other processes again", || are_backed(&mut client, backups));
+        wait_for("all sites are members", || {
+            let away = "select count(*) from isomer.sites where health not like 'ok%'";
+            client.query_one(away, &[]).expect("sites").get::<_, i64>(0) == 0
+        });
         let sum: i64 =
             client.query_one("select sum(v) from spread", &[]).expect("it is there").get(0);
         assert_eq!(sum, 6 * written);

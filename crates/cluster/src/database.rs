@@ -435,12 +435,20 @@ impl Database {
     }
 
     /// The load and location of the sites of other processes, as far as this process knows them.
+    /// The process with the conductor knows which of them are back and not readmitted yet.
     pub fn sites_elsewhere(&self) -> Vec<(SiteLoad, Option<Reach>)> {
         let transport = self.conductor.transport();
         let elsewhere = |site: &SiteId| !self.node.runtime.hosts_site(*site);
         let design = self.design();
         let sites = design.sites().iter().filter(elsewhere);
-        sites.map(|site| (transport.load(site), transport.reach(site))).collect()
+        let reach = |site: SiteId| {
+            let mut reach = transport.reach(site)?;
+            if reach.trouble.is_none() && self.conductor.is_given_up(site) {
+                reach.trouble = Some("it is back, and not readmitted yet".to_owned());
+            }
+            Some(reach)
+        };
+        sites.map(|site| (transport.load(site), reach(site))).collect()
     }
 
     /// The number of backups that partitions lack, of those that their tables ask for.
