@@ -101,7 +101,7 @@ impl CandidateDesign {
         let Situation { design, known, .. } = situation;
         let grid = Grid::of(design, known.workload.samples());
         let as_it_is = Network::of(known, &grid, &grid.layout());
-        let is_pressed = known.traffic.is_pressed(known.tuning.full_from);
+        let is_pressed = situation.may_relieve && known.traffic.is_pressed(known.tuning.full_from);
         if as_it_is.across < Tuning::ACROSS_MIN && !is_pressed {
             return None;
         }
@@ -367,7 +367,7 @@ mod tests {
 
     /// The best candidate for twelve tenants whose rows are read at s1, with a backup at s2. Each
     /// site has a process of its own; the arguments are their loads.
-    fn best(busy: [f64; 3]) -> Option<CandidateDesign> {
+    fn best(busy: [f64; 3], may_relieve: bool) -> Option<CandidateDesign> {
         let column = |name| Column::new(name, ColumnType::Int64);
         let columns = ["tenant", "id"].map(column).to_vec();
         let schema = Schema::new("orders", columns, &["tenant", "id"]).expect("a schema");
@@ -408,18 +408,20 @@ mod tests {
             let seen = Signals { served: 8000.0, across: 0.0, uneven: 0.1 };
             known.regime.see(second * SECOND, seen);
         }
-        CandidateDesign::best(&known.situation(20 * SECOND, &design, usize::MAX))
+        let situation = known.situation(20 * SECOND, &design, usize::MAX);
+        CandidateDesign::best(&Situation { may_relieve, ..situation })
     }
 
     #[test]
     fn tenants_at_a_pressed_process_are_cut_apart_and_move() {
-        let found = best([0.9, 0.4, 0.4]).expect("other processes have time");
+        let found = best([0.9, 0.4, 0.4], true).expect("other processes have time");
         let at_tenants = (0..12).map(|tenant| (T, Key::ints(&[tenant])));
         let at_tenants: Vec<_> = at_tenants.collect();
         assert!((2..5).contains(&found.cuts.len()), "{:?}", found.cuts);
         assert!(found.cuts.iter().all(|cut| at_tenants.contains(cut)), "{:?}", found.cuts);
         assert!(found.moves.len() >= 6 && found.serves > 1.1 * found.now);
-        assert!(best([0.7, 0.4, 0.4]).is_none(), "no process is pressed");
-        assert!(best([0.9, 0.9, 0.9]).is_none(), "all are");
+        assert!(best([0.7, 0.4, 0.4], true).is_none(), "no process is pressed");
+        assert!(best([0.9, 0.9, 0.9], true).is_none(), "all are");
+        assert!(best([0.9, 0.4, 0.4], false).is_none(), "a plan like that was taken back");
     }
 }

@@ -41,7 +41,7 @@
 
 use super::Range;
 use super::candidate_design::CandidateDesign;
-use super::known::Situation;
+use super::known::{Known, Situation};
 use super::trial::Trial;
 use super::tuning::Tuning;
 use isomer_design::{Access, Change, Key, SiteId, Step, TableId};
@@ -105,6 +105,12 @@ impl GlobalPlanner {
         self.has_moved |= self.last.is_some_and(|last| last.adopted);
     }
 
+    /// True if a plan may relieve a pressed process. Without a throughput from before, nothing
+    /// would tell whether it was worth it.
+    pub(crate) fn may_relieve(&self, known: &Known) -> bool {
+        !self.was_worse && known.regime.served().is_some()
+    }
+
     /// True if the pause is over.
     fn is_time(&self, situation: &Situation<'_>) -> bool {
         self.last.is_none_or(|last| situation.now_ns >= last.drawn_ns + self.pause_ns)
@@ -122,9 +128,8 @@ impl GlobalPlanner {
         let workload = &known.workload;
         let has_enough = workload.len() >= known.tuning.plan_samples_min;
         let is_known = has_enough && workload.reservoir.renewed.is_none();
-        // Without a throughput from before, nothing tells whether the plan was worth it.
-        let may_relieve = !self.was_worse && known.regime.served().is_some();
-        let is_pressed = may_relieve && known.traffic.is_pressed(known.tuning.full_from);
+        let is_pressed =
+            self.may_relieve(known) && known.traffic.is_pressed(known.tuning.full_from);
         let is_needed = is_known && (known.traffic.across > 0.0 || is_pressed);
         if !is_needed || !self.global_plan.is_done() || !self.is_time(situation) {
             return false;

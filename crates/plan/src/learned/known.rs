@@ -77,7 +77,8 @@ impl Known {
         design: &'s Design,
         budget: usize,
     ) -> Situation<'s> {
-        Situation { now_ns, design, known: self, in_probation: false, may_move: true, budget }
+        let (in_probation, may_move, may_relieve) = (false, true, true);
+        Situation { now_ns, design, known: self, in_probation, may_move, may_relieve, budget }
     }
 }
 
@@ -91,6 +92,8 @@ pub(crate) struct Situation<'a> {
     pub(crate) in_probation: bool,
     /// Masters may move for the sake of a single transaction.
     pub(crate) may_move: bool,
+    /// A global plan may relieve a pressed process.
+    pub(crate) may_relieve: bool,
     /// The number of changes that are allowed.
     pub(crate) budget: usize,
 }

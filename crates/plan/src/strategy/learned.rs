@@ -462,8 +462,9 @@ impl LearnedState {
         situation.plan(footprint, *last_site, coordinator)
     }
 
-    /// A copy of the knowledge for a global plan, if it is time to draw one.
-    fn begin_global_plan(&mut self, now_ns: u64, design: &Design) -> Option<Known> {
+    /// A copy of the knowledge for a global plan, if it is time to draw one, and whether the plan
+    /// may relieve a pressed process.
+    fn begin_global_plan(&mut self, now_ns: u64, design: &Design) -> Option<(Known, bool)> {
         if self.budget.is_exceeded() {
             return None;
         }
@@ -471,7 +472,8 @@ impl LearnedState {
             self.drawing.regime_changed();
         }
         let situation = self.known.situation(now_ns, design, usize::MAX);
-        self.drawing.begin(&situation).then(|| self.known.clone())
+        let may_relieve = self.drawing.may_relieve(&self.known);
+        self.drawing.begin(&situation).then(|| (self.known.clone(), may_relieve))
     }
 
     /// Evaluates the signals of an interval: does the workload hold still?
@@ -691,9 +693,9 @@ impl Strategy for Learned {
         let known = brain.begin_global_plan(now.0, design);
         drop(brain);
         // Draws the plan without the lock, because this takes long.
-        let drawn = known.as_ref().map(|known| {
+        let drawn = known.as_ref().map(|(known, may_relieve)| {
             let situation = known.situation(now.0, design, usize::MAX);
-            GlobalPlan::draw(&situation)
+            GlobalPlan::draw(&Situation { may_relieve: *may_relieve, ..situation })
         });
         let mut brain = self.brain.lock();
         if let Some(drawn) = drawn {
