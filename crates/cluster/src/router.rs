@@ -294,10 +294,7 @@ impl<T: Transport> Router<T> {
                 }
                 Err(Error::Failure(failure)) if failure.is_stale_route() => {}
                 Err(Error::Failure(Failure::Unreachable { site, why })) => {
-                    // Otherwise, others may have taken over from the site since the decision.
-                    if Arc::ptr_eq(&routing, &self.routing_table()) {
-                        self.until_returned(site, why, over).await?;
-                    }
+                    self.until_returned(site, why, &routing, over).await?;
                     continue;
                 }
                 result => return result,
@@ -386,6 +383,7 @@ impl<T: Transport> Router<T> {
             if reserved.is_none() {
                 reserved = Some(unless(asked.over, reserve()).await.map_err(unwritten)?);
             }
+            let routing = self.routing_table();
             let Verdict::Run(decision) = self.decide(session, asked, true)? else {
                 lost += 1;
                 continue;
@@ -414,14 +412,15 @@ impl<T: Transport> Router<T> {
                             self.conductor.membership().waited_for().filter(|_| !is_given_up)
                         {
                             let why = "a mastership that it has released may not have arrived";
-                            self.until_returned(gone, why.to_owned(), asked.over).await?;
+                            let why = why.to_owned();
+                            self.until_returned(gone, why, &routing, asked.over).await?;
                         }
                     }
                 }
                 Err(Error::Failure(Failure::Unreachable { site, why })) => {
                     // Others may be able to take over from it once the partition is free.
                     reserved = None;
-                    self.until_returned(site, why, asked.over).await?;
+                    self.until_returned(site, why, &routing, asked.over).await?;
                 }
                 Err(Error::Change { change, refusal: Refusal::Log(LogError::Gone { what }) }) => {
                     // The master failed during the change. There may be a new master by now.
@@ -429,7 +428,7 @@ impl<T: Transport> Router<T> {
                     let (master, _) = sites_of(&self.design(), &change);
                     let site = master.unwrap_or(place.site());
                     unless(asked.over, self.transport().retry(site)).await.map_err(unwritten)?;
-                    self.until_returned(site, what.to_string(), asked.over).await?;
+                    self.until_returned(site, what.to_string(), &routing, asked.over).await?;
                 }
                 result => return result,
             }
@@ -458,9 +457,20 @@ impl<T: Transport> Router<T> {
         run.await
     }
 
-    /// Waits until a site can be reached again and is readmitted. Fails if clients should not wait
-    /// for that.
-    async fn until_returned(&self, site: SiteId, why: String, over: Over<'_>) -> Result<(), Error> {
+    /// Waits until a site can be reached again and is readmitted; or until the routing differs from
+    /// the routing by which it was asked, because others may have taken over. Fails if clients
+    /// should not wait for that.
+    async fn until_returned(
+        &self,
+        site: SiteId,
+        why: String,
+        asked_by: &Arc<RoutingTable>,
+        over: Over<'_>,
+    ) -> Result<(), Error> {
+        let is_other = || !Arc::ptr_eq(asked_by, &self.routing_table());
+        if is_other() {
+            return Ok(());
+        }
         if self.conductor.is_given_up(site) && self.transport().failure(site).is_none() {
             return unless(over, self.transport().retry(site)).await.map_err(unwritten);
         }
@@ -468,6 +478,8 @@ impl<T: Transport> Router<T> {
             true => Ok(()),
             // The next conductor may let others take over from the site.
             false if unless(over, self.until_succeeded(site)).await.map_err(unwritten)? => Ok(()),
+            // The takeover may have ended during the wait.
+            false if is_other() => Ok(()),
             false => Err(Error::Failure(Failure::Unreachable { site, why })),
         }
     }

@@ -338,18 +338,20 @@ impl<T: Transport> Snapshot<T> {
                 }
                 Ok(false)
             }
-            // Others may have taken over from the site since.
-            Err(Failure::Unreachable { .. })
-                if gateway.router().routing_table().placement(read.table, key)
-                    != Some(placement) =>
-            {
-                Ok(false)
+            Err(Failure::Unreachable { site, why }) => {
+                // Others may have taken over from the site, before or during the wait for it.
+                let router = gateway.router();
+                let has_moved =
+                    || router.routing_table().placement(read.table, key) != Some(placement);
+                let is_worth = has_moved()
+                    || transport.returns(site).await
+                    || router.until_succeeded(site).await
+                    || has_moved();
+                match is_worth {
+                    true => Ok(false),
+                    false => Err(Failure::Unreachable { site, why }.into()),
+                }
             }
-            Err(Failure::Unreachable { site, why }) => match transport.returns(site).await {
-                true => Ok(false),
-                false if gateway.router().until_succeeded(site).await => Ok(false),
-                false => Err(Failure::Unreachable { site, why }.into()),
-            },
             Err(failure) => Err(failure.into()),
         }
     }
