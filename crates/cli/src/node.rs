@@ -77,7 +77,8 @@ pub(crate) fn run(args: &NodeArgs) -> Result<(), Failure> {
     isomer_server::raise_limit();
     let sites: Vec<SiteId> = args.sites.iter().flatten().copied().collect();
     let name = args.peers.name.clone().ok_or_else(|| Failure::usage("a node has a --name"))?;
-    let place = args.peers.place(Role::Node, &name, &sites, &args.log)?;
+    let place =
+        args.peers.place(Role::Node, &name, &sites, &args.log, (&args.data, args.listen))?;
     let place = place.ok_or_else(|| {
         Failure::usage("a node is told of the other processes, by --config FILE or by --peers")
     })?;

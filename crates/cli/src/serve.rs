@@ -2,7 +2,7 @@
 //! Kafka, and some of its sites may be at nodes.
 
 use crate::clock;
-use crate::cluster::{Belongs, PeerArgs, Place, Watch, wait_for_all};
+use crate::cluster::{Belongs, Lets, PeerArgs, Place, Watch, wait_for_all};
 use crate::failure::Failure;
 use crate::isolation::IsolationLevel;
 use crate::kafka::LogArgs;
@@ -122,7 +122,7 @@ pub(crate) struct ServeArgs {
     /// With clay, estore or drtmb: adds a site when no move helps against busy processors or long
     /// latencies, and removes one that the others can replace, within these limits, such as 2..8.
     /// These are sites of this process
-    #[arg(long, value_name = "MIN..MAX", value_parser = fleet, conflicts_with_all = ["peers", "config"])]
+    #[arg(long, value_name = "MIN..MAX", value_parser = fleet, conflicts_with_all = ["peers", "config", "join"])]
     scale: Option<Fleet>,
     /// With clay, estore or drtmb: the limit for the 99th percentile of latencies, above which a
     /// site counts as overloaded
@@ -197,13 +197,14 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
         place.give_way(&stop)?;
     }
     let survives = place.as_ref().is_some_and(|place| place.log.log.is_some());
+    let lets = place.as_ref().and_then(Place::lets).filter(|_| survives);
     let is_successor = place.as_ref().is_some_and(|place| place.own.role == Role::Standby);
     let (engine, net) = match place {
         Some(place) if place.own.role == Role::Standby => {
             let Some(hosted) = host(place, &hosting(args, listen), &stop)? else {
                 return Ok(());
             };
-            match serve_beside(args, &hosted, listen, descriptors, &stop)? {
+            match serve_beside(args, &hosted, lets.clone(), listen, descriptors, &stop)? {
                 Beside::Successor => {}
                 Beside::Stopped { had_conductor } => {
                     let net = hosted.net.clone();
@@ -224,8 +225,14 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
             None => return Ok(()),
         },
     };
-    let of_cluster =
-        OfCluster { net: net.clone(), survive: survives, is_successor, is_due: &|| false };
+    let of_cluster = OfCluster {
+        net: net.clone(),
+        lets,
+        survive: survives,
+        is_successor,
+        is_due: &|| false,
+        is_removed: &|| false,
+    };
     serve(args, &engine, of_cluster, listen, descriptors, &stop)?;
     let had_conductor = survives && !engine.database().is_gateway_only();
     drop(engine);
@@ -253,12 +260,16 @@ enum Beside {
 /// The cluster of a process that serves.
 struct OfCluster<'a> {
     net: Option<Arc<Net>>,
+    /// Lets other processes join.
+    lets: Option<Arc<Lets>>,
     /// Logs outlive their processes, so another process can take the place of this one.
     survive: bool,
     /// The database existed before this process conducts it.
     is_successor: bool,
     /// True once this process is to take the place of the one with the conductor.
     is_due: &'a dyn Fn() -> bool,
+    /// True once this process has left the cluster.
+    is_removed: &'a dyn Fn() -> bool,
 }
 
 /// Hosts sites, and serves clients once another process has the conductor. Returns once a stop is
@@ -267,6 +278,7 @@ struct OfCluster<'a> {
 fn serve_beside(
     args: &ServeArgs,
     hosted: &Hosted,
+    lets: Option<Arc<Lets>>,
     listen: SocketAddr,
     descriptors: u64,
     stop: &Stop,
@@ -300,7 +312,16 @@ fn serve_beside(
             }
         };
         let (net, is_due) = (Some(hosted.net.clone()), || hosted.is_due());
-        let of_cluster = OfCluster { net, survive: true, is_successor: true, is_due: &is_due };
+        let is_removed = || hosted.is_removed();
+        let lets = lets.clone();
+        let of_cluster = OfCluster {
+            net,
+            lets,
+            survive: true,
+            is_successor: true,
+            is_due: &is_due,
+            is_removed: &is_removed,
+        };
         serve(args, &engine, of_cluster, listen, descriptors, stop)?;
         return Ok(Beside::Stopped { had_conductor: !engine.database().is_gateway_only() });
     }
@@ -311,7 +332,7 @@ fn serve_beside(
 fn serve(
     args: &ServeArgs,
     engine: &Arc<Engine>,
-    OfCluster { net, survive, is_successor, is_due }: OfCluster<'_>,
+    OfCluster { net, lets, survive, is_successor, is_due, is_removed }: OfCluster<'_>,
     listen: SocketAddr,
     descriptors: u64,
     stop: &Stop,
@@ -387,8 +408,11 @@ fn serve(
     #[cfg(feature = "console")]
     let _console = console(args, engine, address, socket.as_deref())?;
     let cluster = net.clone();
+    if let (Some(net), Some(lets)) = (&net, lets) {
+        lets.open(net, engine);
+    }
     let (mut lost, mut watch) = (None, net.map(Watch::new));
-    while !stop.is_asked() && lost.is_none() {
+    while !stop.is_asked() && lost.is_none() && !is_removed() {
         clock::sleep(LOOK);
         if engine.database().is_gateway_only() && is_due() {
             tracing::warn!("this process takes the place of the one that had the conductor");
@@ -419,6 +443,10 @@ fn serve(
     drop(server);
     if let Some(why) = lost {
         return Err(Failure::failed(why));
+    }
+    if is_removed() {
+        tracing::info!("this process was removed from the cluster, and ends");
+        return Ok(());
     }
     engine.database().checkpoint().map_err(Failure::failed)?;
     tracing::info!("stopped");
@@ -453,7 +481,7 @@ fn begin_to_conduct(
 /// The process's place in a cluster, if it is in one.
 fn place(args: &ServeArgs) -> Result<Option<Place>, Failure> {
     let own: Vec<SiteId> = (1..=args.sites).map(SiteId).collect();
-    args.cluster.place(Role::Router, "serve", &own, &args.log)
+    args.cluster.place(Role::Router, "serve", &own, &args.log, (&args.data, args.listen))
 }
 
 fn decider(args: &ServeArgs) -> Result<Decider, Failure> {
@@ -517,7 +545,7 @@ fn open(
         };
         let Some(belongs) = belongs else { return Ok(None) };
         let sites = place.all_sites();
-        let net = place.join(&args.data, belongs, args.cluster.trust_network)?;
+        let net = place.join(&args.data, belongs, logs.clone(), args.cluster.trust_network)?;
         can_restart(&net, stop);
         if !wait_for_all(&net, stop)? {
             return Ok(None);

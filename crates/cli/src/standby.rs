@@ -18,7 +18,7 @@
 //! to take it is the conductor, and the first one ends. So the rule need not be exact.
 
 use crate::clock;
-use crate::cluster::{Belongs, Place, Watch};
+use crate::cluster::{Belongs, Place, Watch, is_member, removed};
 use crate::failure::Failure;
 use crate::out;
 use crate::serve::{LOOK, can_restart, progress};
@@ -60,6 +60,8 @@ pub(crate) struct Hosted {
     /// The processes, in the order in which they take the router's place.
     order: Vec<String>,
     stands_by: bool,
+    /// It has joined the cluster, and may be removed from it.
+    joined: bool,
 }
 
 /// Opens the sites of a process, once there is a database. `None` if a stop was requested before.
@@ -90,7 +92,8 @@ pub(crate) fn host(
         None => Some(Belongs::by_folder(hosting.data, role, hosting.accept_loss)?),
     };
     let Some(belongs) = belongs else { return Ok(None) };
-    let net = place.join(hosting.data, belongs, hosting.trust_network)?;
+    let joined = place.own.joined;
+    let net = place.join(hosting.data, belongs, logs.clone(), hosting.trust_network)?;
     let _ = known.set(net.clone());
     can_restart(&net, stop);
     let options = Options::in_folder(hosting.data, 0)
@@ -114,7 +117,7 @@ pub(crate) fn host(
     }
     let stands_by = role == Role::Standby;
     let node = Arc::new(node);
-    Ok(Some(Hosted { node, net, _passage: passage, name, order, stands_by }))
+    Ok(Some(Hosted { node, net, _passage: passage, name, order, stands_by, joined }))
 }
 
 /// A function that returns where clients of the database are served now.
@@ -174,6 +177,9 @@ impl Hosted {
             if let Some(why) = self.node.is_lost() {
                 return Err(Failure::failed(why));
             }
+            if self.is_removed() {
+                return Err(removed(&self.name));
+            }
             if self.is_due() {
                 return Ok(Next::Successor);
             }
@@ -188,10 +194,16 @@ impl Hosted {
         Ok(Next::Stopped)
     }
 
+    /// True if this process has left the cluster.
+    pub(crate) fn is_removed(&self) -> bool {
+        self.joined && !is_member(&self.net, &self.name)
+    }
+
     /// True if this process is to take the place of the one with the conductor.
     pub(crate) fn is_due(&self) -> bool {
         let view = || look_around(&self.net, &self.name, &self.order);
-        self.stands_by && view().is_some_and(|view| is_due(&view))
+        let may_be = self.stands_by && !self.joined;
+        may_be && view().is_some_and(|view| is_due(&view))
     }
 
     fn reaches_conductor(&self) -> bool {

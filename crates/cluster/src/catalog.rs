@@ -27,14 +27,14 @@
 //! process, and when the changes have become longer than it.
 //!
 //! The first line has the number of the format. A newer program reads older formats (1 had no
-//! number, 2 no changes, 3 no pins, 4 no terms, 5 no ordered tables), and writes its own with the
-//! next change. An unknown number is refused with a message.
+//! number, 2 no changes, 3 no pins, 4 no terms, 5 no ordered tables, 6 no [processes that have
+//! joined](crate::joined)), and writes its own with the next change. An unknown number is refused with a message.
 
 use isomer_design::{Backups, Design, Key, Placement, SiteId, SiteSet, TableDesign, TableId};
 use serde::{Deserialize, Serialize};
 
 /// The format of the catalog that is written here, and the newest that is read.
-const FORMAT: u32 = 6;
+const FORMAT: u32 = 7;
 /// The beginning of the line before a change in a file.
 const CHANGE: &str = "# change of ";
 /// The beginnings of a change; the number of a table follows.

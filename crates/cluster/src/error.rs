@@ -88,6 +88,9 @@ pub enum Error {
     /// The conductor, which is in another process, has refused a request.
     #[error("{0}")]
     AtConductor(String),
+    /// A process cannot join the cluster, or leave it.
+    #[error("{0}")]
+    Node(String),
     /// A table's columns do not fit together.
     #[error(transparent)]
     Schema(#[from] SchemaError),
@@ -200,6 +203,12 @@ pub enum OpenDatabaseError {
         /// Where the logs are.
         place: String,
     },
+    /// No process can join the database.
+    #[error(
+        "processes join clusters whose redo logs outlive their processes: with `log = \"nodes\"` in the cluster's file, \
+         or logs in Kafka"
+    )]
+    NoCluster,
     /// Another process cannot take over, or has taken over already.
     #[error(
         "no other process can take over from the one with the router: the logs are in folders, or it was taken already"

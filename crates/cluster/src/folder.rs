@@ -55,6 +55,12 @@ const ORDER: &str = "order";
 const QUORUM: &str = "quorum";
 /// The prefix of the names of the sites' folders.
 const SITE: &str = "site-";
+const JOINED: &str = "cluster.toml";
+
+/// The configuration file of a cluster, in the folder of a process that has joined it.
+pub fn joined_file(folder: &Path) -> PathBuf {
+    folder.join(JOINED)
+}
 
 /// The folder, in a node's folder, for copies of the logs of all nodes.
 pub fn quorum_folder(folder: &Path) -> PathBuf {
@@ -120,7 +126,7 @@ impl Folder {
             let is_begun = path.join(&begun).exists();
             let ours = |name: &std::ffi::OsStr| {
                 let is_site = name.to_str().is_some_and(|name| name.starts_with(SITE));
-                let is_file = [LOCK, CLUSTER, QUORUM, ClaimNote::name(), &begun]
+                let is_file = [LOCK, CLUSTER, QUORUM, JOINED, ClaimNote::name(), &begun]
                     .iter()
                     .any(|our| name == *our);
                 is_file || (is_begun && is_site)

@@ -50,6 +50,7 @@ mod folder;
 mod fusion;
 pub mod gateways;
 mod ids;
+mod joined;
 mod node;
 pub mod open;
 pub mod ordered;
@@ -69,7 +70,8 @@ pub use database::{Database, Explorer, FusedRows, Options, Others, inventory, is
 pub use embedded::{Checkpointing, Recovering, SiteReport};
 pub use error::{Error, OpenDatabaseError};
 pub use folder::{
-    join_cluster, leave_if_empty, look, look_at_memory, quorum_folder, read_cluster, sites_of,
+    join_cluster, joined_file, leave_if_empty, look, look_at_memory, quorum_folder, read_cluster,
+    sites_of,
 };
 pub use fusion::{follows_plans, is_reserved};
 pub use ids::DatabaseId;
@@ -80,6 +82,7 @@ pub use isomer_site::{
     Timing, Txn,
 };
 pub use isomer_strategy::Place;
+pub use joined::{Guests, Joined};
 pub use node::{Endpoint, Node};
 pub use open::{
     Asked, CancelReason, CancelToken, Isolation, LockMode, LockShown, Locked, OpenError, Owner,
@@ -92,5 +95,5 @@ pub use router::{Ran, Router, Session};
 pub use shell::{
     ClosedTables, Gateway, OpenTransaction, SharedSnapshot, queue_again, share_snapshot,
 };
-pub use storage::{CheckpointStore, FoundLogs, LogOf, Logs, find_database, found_database};
+pub use storage::{CheckpointStore, FoundLogs, LogOf, Logs, find_database, found_database, joined};
 pub use transport::{Transport, load_of};

@@ -40,6 +40,7 @@ use crate::claim::ClaimNote;
 use crate::error::OpenDatabaseError;
 use crate::folder::{Folder, database_of, design_of};
 use crate::ids::DatabaseId;
+use crate::joined::{Guests, Joined};
 use isomer_design::{Design, SiteId, SiteSet};
 use isomer_log::{
     CheckpointError, Checkpoints, DiskFaults, FileCheckpoints, FileLog, Log, LogError, MemoryLog,
@@ -235,6 +236,19 @@ pub(crate) trait Storage: Send + Sync {
         SiteSet::EMPTY
     }
 
+    /// The catalog's part about processes that have joined the cluster.
+    fn guests(&self) -> Guests {
+        Guests::default()
+    }
+
+    /// Keeps that.
+    ///
+    /// # Errors
+    /// [`OpenDatabaseError::NoCluster`] where no process can join.
+    fn keep_guests(&self, _design: &Design, _guests: Guests) -> Result<(), OpenDatabaseError> {
+        Err(OpenDatabaseError::NoCluster)
+    }
+
     /// Takes over the log of a site of another process, and reads it; `None` where logs end with
     /// their processes.
     fn history(&self, _site: SiteId) -> Result<Option<TailCopy>, OpenDatabaseError> {
@@ -368,6 +382,8 @@ pub(crate) struct Beside {
     catalog: OnceLock<Arc<dyn Log>>,
     /// The conductor's term and the lost sites, as the catalog has them.
     succession: Mutex<Succession>,
+    /// The processes that have joined, as the catalog has them.
+    guests: Mutex<Guests>,
     /// The length of the catalog's content, once this process has written it as a whole.
     written: Mutex<Option<Written>>,
     /// The sites of the catalog that was found; none if there was none.
@@ -403,9 +419,18 @@ impl Beside {
         options: Options,
         database: DatabaseId,
     ) -> Beside {
-        let (catalog, succession, written) = (OnceLock::new(), Mutex::default(), Mutex::default());
-        let sites = Vec::new();
-        Beside { folder, logs, store, database, options, catalog, succession, written, sites }
+        Beside {
+            folder,
+            logs,
+            store,
+            database,
+            options,
+            catalog: OnceLock::new(),
+            succession: Mutex::default(),
+            guests: Mutex::default(),
+            written: Mutex::default(),
+            sites: Vec::new(),
+        }
     }
 
     /// Takes over the catalog's log, and reads the catalog; `None` if there is none.
@@ -417,6 +442,8 @@ impl Beside {
         let frames = frames(&*log)?;
         let catalog = catalog::read_frames(&frames).map_err(wrong(&*self.logs))?;
         *self.succession.lock() = Succession::read(&frames);
+        let guests = frames.last().map_or(Ok(Guests::default()), |frame| Guests::read(frame));
+        *self.guests.lock() = guests.map_err(wrong(&*self.logs))?;
         self.catalog.set(log).map_err(|_| OpenDatabaseError::NotTaken)?;
         Ok(catalog)
     }
@@ -448,10 +475,29 @@ impl Beside {
     /// Appends a frame to the catalog's log, durably. Returns its position.
     fn append(&self, text: &str) -> Result<Position, OpenDatabaseError> {
         let log = self.catalog.get().expect("only the process with the router writes it");
+        let text = format!("{text}{}", self.guests.lock().lines());
         let begin = log.end();
         let end = log.append(text.as_bytes())?;
         while log.sync()? < end {}
         Ok(begin)
+    }
+
+    /// Writes the conductor's part of the catalog.
+    fn keep_succession(&self, design: &Design) -> Result<(), OpenDatabaseError> {
+        let mut written = self.written.lock();
+        let succession = self.succession.lock().clone();
+        match written.as_mut().filter(|written| !written.is_long()) {
+            Some(so_far) => {
+                let text = succession.change(design);
+                self.append(&text)?;
+                so_far.add(text.len() as u64);
+                Ok(())
+            }
+            None => {
+                drop(written);
+                self.write_catalog(design)
+            }
+        }
     }
 
     /// The current checkpoints of a site.
@@ -550,6 +596,21 @@ pub fn find_database(
 ) -> Result<Option<DatabaseId>, OpenDatabaseError> {
     let found = find(folder, logs, database_of(folder)?)?;
     Ok((!found.is_new).then_some(found.database))
+}
+
+/// The processes that have joined the cluster of the database with these logs; `None` if there is
+/// no database yet. Any process may ask.
+///
+/// # Errors
+/// [`OpenError`], if the logs cannot be read now.
+pub fn joined(logs: &dyn Logs) -> Result<Option<Vec<Joined>>, OpenError> {
+    let found = logs.find()?;
+    if found.is_new {
+        return Ok(None);
+    }
+    let Some(frame) = logs.last_frame(found.database, LogOf::Catalog)? else { return Ok(None) };
+    let damaged = |what| OpenError::Elsewhere { place: logs.place(), what };
+    Guests::read(&frame).map(|guests| Some(guests.joined)).map_err(damaged)
 }
 
 /// The error of a catalog that cannot be read.
@@ -656,24 +717,17 @@ impl Storage for Beside {
     }
 
     fn keep_lost(&self, design: &Design, lost: &SiteSet) -> Result<(), OpenDatabaseError> {
-        let mut written = self.written.lock();
-        let succession = {
-            let mut succession = self.succession.lock();
-            succession.lost = lost.clone();
-            succession.clone()
-        };
-        match written.as_mut().filter(|written| !written.is_long()) {
-            Some(so_far) => {
-                let text = succession.change(design);
-                self.append(&text)?;
-                so_far.add(text.len() as u64);
-                Ok(())
-            }
-            None => {
-                drop(written);
-                self.write_catalog(design)
-            }
-        }
+        self.succession.lock().lost = lost.clone();
+        self.keep_succession(design)
+    }
+
+    fn guests(&self) -> Guests {
+        self.guests.lock().clone()
+    }
+
+    fn keep_guests(&self, design: &Design, guests: Guests) -> Result<(), OpenDatabaseError> {
+        let before = std::mem::replace(&mut *self.guests.lock(), guests);
+        self.keep_succession(design).inspect_err(|_| *self.guests.lock() = before)
     }
 
     fn lost(&self) -> SiteSet {

@@ -87,6 +87,12 @@ pub trait Transport {
         None
     }
 
+    /// Processes may have joined the cluster: looks who belongs to it.
+    fn learn(&self) {}
+
+    /// The process of this name has left the cluster.
+    fn left(&self, _name: &str) {}
+
     /// The sites that share a process, and fail together.
     fn domains(&self) -> Domains {
         Domains::default()

@@ -14,8 +14,8 @@
 use crate::edge::now;
 use crate::envelopes::{Service, envelope, introduced};
 use crate::hello::{
-    ASK_LOGS, ASK_RUN, ASK_STATUS, ENVELOPE, HELLO, HELLO_BYTES_MAX, Hello, INTRODUCTION, LEAVES,
-    LOGS, REFUSED, RESTART, RUN, STATUS, WELCOME,
+    ASK_LOGS, ASK_RUN, ASK_STATUS, ENVELOPE, HELLO, HELLO_BYTES_MAX, Hello, INTRODUCTION, JOINED,
+    JOINS, LEAVES, LOGS, REFUSED, RESTART, RUN, STATUS, WELCOME,
 };
 use crate::line::{Line, Takes, Unsent};
 use crate::net::Shared;
@@ -137,6 +137,12 @@ impl Guest {
                 let logs = self.shared.logs();
                 return self.answer_only(match logs {
                     Ok(logs) => wire::carried(LOGS, &logs),
+                    Err(why) => wire::carried(REFUSED, &why),
+                });
+            }
+            JOINS => {
+                return self.answer_only(match self.shared.admit(message, &self.line) {
+                    Ok(joined) => wire::carried(JOINED, &joined),
                     Err(why) => wire::carried(REFUSED, &why),
                 });
             }

@@ -19,6 +19,8 @@ pub(crate) const ASK_RUN: u8 = 106;
 pub(crate) const RUN: u8 = 107;
 pub(crate) const RESTART: u8 = 108;
 pub(crate) const LEAVES: u8 = 109;
+pub(crate) const JOINS: u8 = 110;
+pub(crate) const JOINED: u8 = 111;
 
 /// The longest hello, welcome, refusal or status.
 pub(crate) const HELLO_BYTES_MAX: usize = 64 << 10;

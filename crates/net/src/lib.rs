@@ -34,6 +34,8 @@
 //!   108  restart   instead of a hello: it is to restart; the longest wait; answered by 107
 //!   109  leaves    instead of a hello: the name and the run of a process that has closed its
 //!                  database, and whose place others need not hold; answered by 107
+//!   110  joins    instead of a hello: a process that wants to join the cluster; answered by 111
+//!   111  joined   the process with its sites, and the text of the cluster's file
 //! ```
 //!
 //! **Loss.** A connection that ends loses the bytes in flight. Messages may be lost. A request that
@@ -60,6 +62,7 @@
 //! | [`pool`] | threads for requests |
 //! | [`tls`] | authentication by certificates |
 //! | [`envelopes`] | messages of a service that runs before the database and after it |
+//! | [`others`] | the other processes, also those that join later |
 //! | [`net`] | all connections of a process: [`Net`] |
 //!
 //! **Without certificates** any process that can connect has full access, so the embedder must
@@ -74,6 +77,7 @@ mod guest;
 mod hello;
 mod line;
 mod net;
+mod others;
 mod peer;
 mod pool;
 mod status;
@@ -82,5 +86,5 @@ mod tls;
 pub use envelopes::{LogStatus, LogsStatus, Service};
 pub use hello::{Member, Role};
 pub use net::{Net, Options, PeerState, StartError};
-pub use status::{Status, ask_logs, ask_restart, ask_run, ask_status};
+pub use status::{Status, ask_logs, ask_restart, ask_run, ask_status, ask_to_join};
 pub use tls::NodeTls;

@@ -1,16 +1,17 @@
 //! All of a process's connections: [`Net`].
 
 use crate::edge::{start, wall_ms};
-use crate::envelopes::{Envelopes, LogsStatus, Service};
+use crate::envelopes::{LogsStatus, Service};
 use crate::guest;
-use crate::hello::{Hello, LEAVES, Member, RESTART, Role, Verdict, judge};
+use crate::hello::{Hello, JOINS, LEAVES, Member, RESTART, Role, Verdict, judge};
 use crate::line::{Limits, Line};
+use crate::others::{Circle, Others};
 use crate::peer::Peer;
 use crate::pool::Pool;
 use crate::status::{Status, ask_status, tell_leaving};
 use crate::tls::NodeTls;
 use futures_util::future::{LocalBoxFuture, ready};
-use isomer_cluster::{Early, Endpoint, Reach, Unanswered, Wire};
+use isomer_cluster::{Early, Endpoint, Joined, Reach, Unanswered, Wire};
 use isomer_design::SiteId;
 use isomer_site::wire;
 use parking_lot::{Condvar, Mutex};
@@ -113,13 +114,13 @@ pub struct Net {
     shared: Arc<Shared>,
     address: SocketAddr,
     listening: Mutex<Option<JoinHandle<()>>>,
-    /// Those that dial for the database, and for envelopes.
-    dialling: Mutex<Vec<JoinHandle<()>>>,
-    writing: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// Makes the process restart, once transactions have ended or this time has passed.
 type Restart = Box<dyn Fn(Duration) + Send + Sync>;
+
+/// Lets a process join the cluster. Returns it with its sites, and the text of the cluster's file.
+type Admit = Box<dyn Fn(Joined) -> Result<(Joined, String), String> + Send + Sync>;
 
 /// Returns the sites at which the database has rows.
 type Known = Box<dyn Fn() -> BTreeSet<SiteId> + Send + Sync>;
@@ -136,16 +137,13 @@ pub(crate) struct Shared {
     pub(crate) tls: Option<NodeTls>,
     outage_wait: Duration,
     failover_after: Option<Duration>,
-    members: Vec<Member>,
+    circle: Circle,
     zone: Option<String>,
-    peers: Vec<Arc<Peer>>,
-    by_site: BTreeMap<SiteId, Arc<Peer>>,
     pub(crate) pool: Arc<Pool>,
     requests: usize,
     endpoint: Mutex<Option<Endpoint>>,
     guests: Mutex<BTreeMap<String, (u64, Arc<Line>)>>,
     guest_went: Condvar,
-    envelopes: Vec<Arc<Envelopes>>,
     service: OnceLock<Arc<dyn Service>>,
     /// All inbound connections, also before their handshakes.
     lines: Mutex<Vec<Weak<Line>>>,
@@ -153,6 +151,7 @@ pub(crate) struct Shared {
     /// The name and run of the last process that had the conductor and has closed its database.
     left: Mutex<Option<(String, u64)>>,
     restart: OnceLock<Restart>,
+    admit: OnceLock<Admit>,
     is_stopped: AtomicBool,
 }
 
@@ -180,12 +179,6 @@ impl Net {
         check(&options)?;
         let failed = |error: std::io::Error| StartError(error.to_string());
         let address = listener.local_addr().map_err(failed)?;
-        let peers: Vec<Arc<Peer>> =
-            options.members.iter().map(|member| Arc::new(Peer::new(member.clone()))).collect();
-        let by_site = peers
-            .iter()
-            .flat_map(|peer| peer.member.sites.iter().map(move |site| (*site, peer.clone())));
-        let by_site = by_site.collect();
         let own = Hello {
             cluster: None,
             name: options.name,
@@ -197,9 +190,6 @@ impl Net {
             known: BTreeSet::new(),
             wall_ms: 0,
         };
-        let envelopes =
-            options.members.iter().map(|member| Arc::new(Envelopes::new(member.clone())));
-        let envelopes = envelopes.collect();
         let shared = Arc::new(Shared {
             own,
             known: OnceLock::new(),
@@ -210,28 +200,25 @@ impl Net {
             tls: options.tls,
             outage_wait: options.outage_wait,
             failover_after: options.failover_after,
-            members: options.members,
+            circle: Circle::of(&options.members),
             zone: options.zone,
-            peers,
-            by_site,
             pool: Pool::new(options.requests),
             requests: options.requests,
             endpoint: Mutex::new(None),
             guests: Mutex::default(),
             guest_went: Condvar::new(),
-            envelopes,
             service: OnceLock::new(),
             lines: Mutex::default(),
             conductor: Mutex::default(),
             left: Mutex::default(),
             restart: OnceLock::new(),
+            admit: OnceLock::new(),
             is_stopped: AtomicBool::new(false),
         });
-        let (dialling, writing) = (Mutex::default(), Mutex::default());
         let of = shared.clone();
         let listening = start("isomer-listen", move || of.listen(&listener)).map_err(failed)?;
         let listening = Mutex::new(Some(listening));
-        Ok(Arc::new(Net { shared, address, listening, dialling, writing }))
+        Ok(Arc::new(Net { shared, address, listening }))
     }
 
     /// Exchanges envelopes of a service with the other processes, from now on and until this is
@@ -242,34 +229,48 @@ impl Net {
     pub fn exchange_envelopes(&self, service: Arc<dyn Service>) {
         let is_first = self.shared.service.set(service).is_ok();
         assert!(is_first, "a process has one service with envelopes");
-        let mut writing = self.writing.lock();
-        for envelopes in &self.shared.envelopes {
-            let (envelopes, shared) = (envelopes.clone(), self.shared.clone());
-            let name = format!("isomer-envelopes-{}", envelopes.name());
-            let started = start(&name, move || {
-                envelopes.dial_until_stopped(&shared.own.name, shared.limits, shared.tls.as_ref());
-            });
-            writing.push(started.expect("the system has a thread for each other process"));
-        }
+        self.shared.circle.exchange(&self.shared);
+    }
+
+    /// Sets the function that returns the processes that have joined the cluster since its file was
+    /// written, or nothing if it cannot find out now. It may wait. May be called once.
+    ///
+    /// # Panics
+    /// If there is one already.
+    pub fn set_list(&self, list: impl Fn() -> Option<Vec<Joined>> + Send + Sync + 'static) {
+        assert!(self.shared.circle.set_list(Box::new(list)), "a cluster has one list");
+    }
+
+    /// The processes that have joined the cluster, as far as this one knows.
+    pub fn joined(&self) -> Vec<Joined> {
+        self.shared.circle.joined()
+    }
+
+    /// Sets the function that lets another process join the cluster. May be called once.
+    ///
+    /// # Panics
+    /// If there is one already.
+    pub fn set_admit(
+        &self,
+        admit: impl Fn(Joined) -> Result<(Joined, String), String> + Send + Sync + 'static,
+    ) {
+        let is_first = self.shared.admit.set(Box::new(admit)).is_ok();
+        assert!(is_first, "a process admits others in one way");
     }
 
     /// Sends an envelope to a process. It may be lost.
     pub fn send_envelope(&self, to: &str, envelope: &[u8]) {
-        if let Some(envelopes) = self.envelopes_to(to) {
+        if let Some(envelopes) = self.shared.circle.now().envelopes_to(to) {
             envelopes.send(envelope);
         }
     }
 
     /// Why envelopes do not reach a process; `None` if they do.
     pub fn envelope_trouble(&self, to: &str) -> Option<String> {
-        match self.envelopes_to(to) {
+        match self.shared.circle.now().envelopes_to(to) {
             Some(envelopes) => envelopes.trouble(),
             None => Some("it is not in the list".to_owned()),
         }
-    }
-
-    fn envelopes_to(&self, to: &str) -> Option<&Arc<Envelopes>> {
-        self.shared.envelopes.iter().find(|envelopes| envelopes.name() == to)
     }
 
     /// Sets the number of the cluster, and the sites at which the database has rows until
@@ -287,7 +288,7 @@ impl Net {
 
     /// The other processes, as seen from here.
     pub fn peers(&self) -> Vec<PeerState> {
-        self.shared.peers.iter().map(|peer| peer.state()).collect()
+        self.shared.circle.now().peers.iter().map(|peer| peer.state()).collect()
     }
 
     /// Sets the function that returns the sites at which the database has rows. A process without
@@ -309,25 +310,16 @@ impl Net {
     /// timeout.
     pub fn leave(&self) {
         let leaves = (self.shared.own.name.clone(), self.shared.own.run);
-        for Member { name, address, .. } in &self.shared.members {
+        for Member { name, address, .. } in self.shared.circle.now().members() {
             let _ = tell_leaving((name, address), self.shared.tls.as_ref(), LEAVING, &leaves);
         }
     }
 
     /// Starts to dial the others before the sites of this process are running, to wait for them.
     pub fn dial(&self) {
-        let mut threads = self.dialling.lock();
-        if !threads.is_empty() {
-            return;
-        }
         let is_node = self.shared.own.role != Role::Router;
         assert!(is_node || self.cluster().is_some(), "the router's process knows its cluster");
-        for peer in &self.shared.peers {
-            let (dialled, shared) = (peer.clone(), self.shared.clone());
-            let name = format!("isomer-to-{}", peer.member.name);
-            let started = start(&name, move || dialled.dial_until_stopped(&shared));
-            threads.push(started.expect("the system has a thread for each other process"));
-        }
+        self.shared.circle.dial(&self.shared);
     }
 
     /// The number of the cluster that this process belongs to.
@@ -351,12 +343,12 @@ impl Net {
 
     /// Whether another process has been unreachable for the failover timeout.
     pub fn is_gone(&self, name: &str) -> bool {
-        let mut peers = self.shared.peers.iter();
-        peers.any(|peer| peer.member.name == name && self.shared.why_gone(peer).is_some())
+        let others = self.shared.circle.now();
+        others.peer_named(name).is_some_and(|peer| self.shared.why_gone(peer).is_some())
     }
 
-    fn peer(&self, site: SiteId) -> Option<&Arc<Peer>> {
-        self.shared.by_site.get(&site)
+    fn peer(&self, site: SiteId) -> Option<Arc<Peer>> {
+        self.shared.circle.now().peer(site).cloned()
     }
 
     fn stop_listening(&self) {
@@ -369,19 +361,12 @@ impl Net {
     }
 }
 
-fn join(threads: &Mutex<Vec<JoinHandle<()>>>) {
-    for thread in threads.lock().drain(..) {
-        // A thread that panicked has reported that itself.
-        let _ = thread.join();
-    }
-}
-
 impl Drop for Net {
     fn drop(&mut self) {
         self.close();
-        self.shared.envelopes.iter().for_each(|envelopes| envelopes.stop());
+        self.shared.circle.stop_writing();
         self.stop_listening();
-        join(&self.writing);
+        self.shared.circle.join_writing();
     }
 }
 
@@ -408,11 +393,23 @@ fn check(options: &Options) -> Result<(), StartError> {
 
 impl Wire for Net {
     fn reaches(&self, site: SiteId) -> bool {
-        self.peer(site).is_some()
+        self.shared.circle.now().peer(site).is_some()
+    }
+
+    fn learn(&self) {
+        self.shared.learn(true);
+    }
+
+    fn left(&self, name: &str) {
+        match name == self.shared.name() {
+            // The others do not let it read the list any more.
+            true => self.shared.circle.leave(name),
+            false => self.shared.learn(true),
+        }
     }
 
     fn sites(&self) -> Vec<SiteId> {
-        self.shared.by_site.keys().copied().collect()
+        self.shared.circle.now().sites().collect()
     }
 
     fn reach(&self, site: SiteId) -> Option<Reach> {
@@ -432,7 +429,7 @@ impl Wire for Net {
         early: Early<'a>,
     ) -> LocalBoxFuture<'a, Result<Vec<u8>, Unanswered>> {
         match self.peer(site) {
-            Some(peer) => Box::pin(peer.ask(request, early)),
+            Some(peer) => Box::pin(async move { peer.ask(request, early).await }),
             None => {
                 let why = "no process is said to have it".to_owned();
                 Box::pin(ready(Err(Unanswered::Unreachable(why))))
@@ -441,9 +438,8 @@ impl Wire for Net {
     }
 
     fn ask_conductor(&self, request: Vec<u8>) -> LocalBoxFuture<'_, Result<Vec<u8>, Unanswered>> {
-        let name = self.conductor();
-        let peer = self.shared.peers.iter().find(|peer| Some(&peer.member.name) == name.as_ref());
-        match peer {
+        let others = self.shared.circle.now();
+        match self.conductor().and_then(|name| others.peer_named(&name).cloned()) {
             Some(peer) => Box::pin(async move { peer.ask(request, &mut |_| {}).await }),
             None => {
                 let why = "no other process is known to have the conductor".to_owned();
@@ -460,20 +456,20 @@ impl Wire for Net {
 
     fn retry(&self, site: SiteId) -> LocalBoxFuture<'_, ()> {
         match self.peer(site) {
-            Some(peer) => Box::pin(peer.retry()),
+            Some(peer) => Box::pin(async move { peer.retry().await }),
             None => Box::pin(ready(())),
         }
     }
 
     fn returns(&self, site: SiteId) -> LocalBoxFuture<'_, bool> {
         match self.peer(site) {
-            Some(peer) => Box::pin(peer.returns(self.shared.outage_wait)),
+            Some(peer) => Box::pin(async move { peer.returns(self.shared.outage_wait).await }),
             None => Box::pin(ready(false)),
         }
     }
 
     fn gone(&self, site: SiteId) -> Option<String> {
-        self.shared.why_gone(self.peer(site)?)
+        self.shared.why_gone(&*self.peer(site)?)
     }
 
     fn conduct(&self, term: u64) {
@@ -482,11 +478,12 @@ impl Wire for Net {
         *shared.conductor.lock() = KnownConductor { term, name, run, before: None };
         // The others learn of it in the handshake. They admit this process once the requests of an
         // earlier conductor have ended.
-        let before: Vec<u64> = shared.peers.iter().map(|peer| peer.dial_again()).collect();
+        let others: Arc<Others> = shared.circle.now().clone();
+        let before: Vec<u64> = others.peers.iter().map(|peer| peer.dial_again()).collect();
         let is_told = |(peer, before): (&Arc<Peer>, &u64)| {
             peer.handshakes() > *before || shared.why_gone(peer).is_some()
         };
-        while !shared.peers.iter().zip(&before).all(is_told)
+        while !others.peers.iter().zip(&before).all(is_told)
             && !shared.is_stopped.load(Ordering::SeqCst)
         {
             pause();
@@ -497,7 +494,7 @@ impl Wire for Net {
         *self.shared.endpoint.lock() = Some(endpoint.clone());
         self.dial();
         // Peers that were reached before.
-        for peer in &self.shared.peers {
+        for peer in &self.shared.circle.now().peers {
             if peer.trouble().is_none() {
                 self.shared.met(peer, true);
             }
@@ -507,7 +504,7 @@ impl Wire for Net {
     fn close(&self) {
         *self.shared.endpoint.lock() = None;
         self.shared.close();
-        join(&self.dialling);
+        self.shared.circle.join_dialling();
         if self.shared.service.get().is_none() {
             self.stop_listening();
         }
@@ -555,10 +552,29 @@ impl Shared {
         Some(format!("node {name} could not be reached for {:.1} s", away.as_secs_f64()))
     }
 
+    /// Reads the list of those that have joined.
+    fn learn(self: &Arc<Shared>, is_urgent: bool) {
+        self.circle.learn(self, &self.own.name, is_urgent);
+    }
+
+    /// The name of this process.
+    pub(crate) fn name(&self) -> &str {
+        &self.own.name
+    }
+
+    /// The other processes. Looks for one of this name in the list, if it is not known.
+    fn others_with(self: &Arc<Shared>, name: &str) -> Arc<Others> {
+        if name != self.own.name && self.circle.now().peer_named(name).is_none() {
+            self.learn(false);
+        }
+        self.circle.now().clone()
+    }
+
     /// Checks another process's description, and joins its cluster if the verdict says so.
-    pub(crate) fn judge(&self, theirs: &Hello) -> Result<(), String> {
+    pub(crate) fn judge(self: &Arc<Shared>, theirs: &Hello) -> Result<(), String> {
+        let members: Vec<Member> = self.others_with(&theirs.name).members().cloned().collect();
         let mut cluster = self.cluster.lock();
-        if let Verdict::Join(number) = judge(&self.own_now(*cluster), &self.members, theirs)? {
+        if let Verdict::Join(number) = judge(&self.own_now(*cluster), &members, theirs)? {
             (self.join)(number)?;
             *cluster = Some(number);
         }
@@ -609,7 +625,11 @@ impl Shared {
     }
 
     /// Accepts an inbound handshake, unless a process of the same name is connected.
-    pub(crate) fn welcome(&self, theirs: &Hello, line: &Arc<Line>) -> Result<Endpoint, String> {
+    pub(crate) fn welcome(
+        self: &Arc<Shared>,
+        theirs: &Hello,
+        line: &Arc<Line>,
+    ) -> Result<Endpoint, String> {
         let Some(endpoint) = self.endpoint.lock().clone() else {
             return Err("its sites are not running yet".to_owned());
         };
@@ -643,16 +663,16 @@ impl Shared {
 
     /// Accepts a process that sends envelopes.
     pub(crate) fn introduce(
-        &self,
+        self: &Arc<Shared>,
         name: &str,
         line: &Arc<Line>,
     ) -> Result<Arc<dyn Service>, String> {
         let Some(service) = self.service.get() else {
             return Err(format!("`{}` keeps no logs for other processes", self.own.name));
         };
-        if !self.members.iter().any(|member| member.name == name) {
+        if self.others_with(name).peer_named(name).is_none() {
             return Err(format!(
-                "`{}` was not told of a process named `{name}`; give all processes the same list",
+                "`{}` knows no process named `{name}`: give all processes the same list, or let it join",
                 self.own.name
             ));
         }
@@ -698,7 +718,8 @@ impl Shared {
     }
 
     pub(crate) fn status(&self) -> Status {
-        let peers = self.peers.iter().map(|peer| {
+        let others = self.circle.now();
+        let peers = others.peers.iter().map(|peer| {
             let state = peer.state();
             (state.member.name, state.reached.err())
         });
@@ -710,7 +731,18 @@ impl Shared {
             sites: self.own.sites.clone(),
             is_open: self.endpoint.lock().is_some(),
             peers: peers.collect(),
+            joined: self.circle.joined(),
         }
+    }
+
+    /// Lets the process of a message join the cluster.
+    pub(crate) fn admit(&self, message: &[u8], line: &Line) -> Result<(Joined, String), String> {
+        let joined: Joined = wire::read_carried(JOINS, message).map_err(|bad| bad.to_string())?;
+        if !line.may_be(&joined.name) {
+            return Err(format!("its certificate is not one of `{}`", joined.name));
+        }
+        let admit = self.admit.get().ok_or("it does not serve yet; try again later")?;
+        admit(joined)
     }
 
     fn listen(self: &Arc<Shared>, listener: &TcpListener) {
@@ -718,7 +750,7 @@ impl Shared {
         while !self.is_stopped.load(Ordering::SeqCst) {
             let Some(socket) = accept(listener) else { continue };
             threads.retain(|thread| !thread.is_finished());
-            if threads.len() >= self.members.len() * 2 + STRANGERS_MAX {
+            if threads.len() >= self.circle.now().peers.len() * 2 + STRANGERS_MAX {
                 continue;
             }
             let Ok(tls) = self.tls.as_ref().map(NodeTls::listen).transpose() else { continue };
@@ -745,7 +777,7 @@ impl Shared {
 
     /// Ends all that is for the database, and waits until the requests of others have ended.
     fn close(&self) {
-        self.peers.iter().for_each(|peer| peer.stop());
+        self.circle.close();
         // Connections with envelopes end as well, and are dialled again.
         self.end_guests();
         let mut guests = self.guests.lock();

@@ -3,11 +3,12 @@
 use crate::edge::now;
 use crate::envelopes::LogsStatus;
 use crate::hello::{
-    ASK_LOGS, ASK_RUN, ASK_STATUS, HELLO_BYTES_MAX, LEAVES, LOGS, REFUSED, RESTART, RUN, Role,
-    STATUS,
+    ASK_LOGS, ASK_RUN, ASK_STATUS, HELLO_BYTES_MAX, JOINED, JOINS, LEAVES, LOGS, REFUSED, RESTART,
+    RUN, Role, STATUS,
 };
 use crate::line::{Limits, Line, Takes};
 use crate::tls::NodeTls;
+use isomer_cluster::Joined;
 use isomer_design::SiteId;
 use isomer_site::wire::{self, Head};
 use rustls::Connection;
@@ -34,6 +35,8 @@ pub struct Status {
     pub is_open: bool,
     /// The other processes by name, and why each cannot be reached from there; `None` if it can.
     pub peers: Vec<(String, Option<String>)>,
+    /// The processes that have joined the cluster since its file was written.
+    pub joined: Vec<Joined>,
 }
 
 /// Asks the process of a name at an address for its view of the cluster, with a certificate if the
@@ -92,6 +95,21 @@ pub fn ask_restart(
 ) -> Result<u64, String> {
     let longest_ms = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
     ask_at((name, address), tls, limit, (wire::carried(RESTART, &longest_ms), RUN))
+}
+
+/// Asks the process of a name at an address to let this one join its cluster. Returns it with its
+/// sites, and the text of the cluster's file. Asked again, a process of this name gets the same
+/// answer.
+///
+/// # Errors
+/// A message, if it does not answer within `limit`, or refuses.
+pub fn ask_to_join(
+    (name, address): (&str, &str),
+    tls: Option<&NodeTls>,
+    limit: Duration,
+    joins: &Joined,
+) -> Result<(Joined, String), String> {
+    ask_at((name, address), tls, limit, (wire::carried(JOINS, joins), JOINED))
 }
 
 /// Tells a process that `leaves`, a name and a run, has closed its database.

@@ -1,7 +1,10 @@
 //! The group as the carrier of a database's logs.
 
+use crate::client::Client;
 use crate::group::Outcome;
-use crate::quorum::{NoOutcome, Pending, Quorum};
+use crate::quorum::Quorum;
+use crate::requests::{NoOutcome, Pending};
+use crate::way::Way;
 use isomer_owned::owned::Sent;
 use isomer_owned::record::Offset;
 use isomer_owned::{CarriedLogs, Carrier, Newest, Partition, PartitionLog, Refused, Timeouts};
@@ -26,16 +29,34 @@ const REMOVES: Duration = Duration::from_secs(1);
 
 /// The nodes of a cluster as a carrier.
 pub struct Nodes {
-    quorum: Arc<Quorum>,
+    way: Way,
     timeouts: Timeouts,
 }
 
 impl Nodes {
     /// The nodes, by the member of this process.
     pub fn new(quorum: Arc<Quorum>) -> Nodes {
+        Nodes::by(Way::Member(quorum))
+    }
+
+    /// The nodes, for a process that keeps no copies itself.
+    pub fn for_client(client: Arc<Client>) -> Nodes {
+        Nodes::by(Way::Client(client))
+    }
+
+    fn by(way: Way) -> Nodes {
         // Without a majority commits wait, and never fail.
         let timeouts = Timeouts { write: Duration::MAX, ..Timeouts::default() };
-        Nodes { quorum, timeouts }
+        Nodes { way, timeouts }
+    }
+
+    /// Waits until a majority answers, and this process takes part if it is a member. False if that
+    /// takes longer than `longest`.
+    ///
+    /// # Errors
+    /// Why this process may not take part.
+    pub fn is_ready(&self, longest: Duration) -> Result<bool, String> {
+        self.way.is_ready(longest)
     }
 }
 
@@ -47,19 +68,19 @@ impl Carrier for Nodes {
     }
 
     fn prepare(&self) -> Result<(), Refused> {
-        match self.quorum.is_ready(self.timeouts.ask) {
+        match self.way.is_ready(self.timeouts.ask) {
             Ok(true) => Ok(()),
-            Ok(false) => Err(Refused(self.quorum.why_late())),
+            Ok(false) => Err(Refused(self.way.why_late())),
             Err(why) => Err(Refused(why)),
         }
     }
 
     fn partitions(&self) -> Result<u32, Refused> {
-        self.quorum.partitions(self.timeouts.ask).map_err(Refused)
+        self.way.partitions(self.timeouts.ask).map_err(Refused)
     }
 
     fn exists(&self, number: u32) -> Result<bool, Refused> {
-        self.quorum.has(number, self.timeouts.ask).map_err(Refused)
+        self.way.has(number, self.timeouts.ask).map_err(Refused)
     }
 
     fn grow_to(&self, _: u32) -> Result<usize, Refused> {
@@ -68,14 +89,14 @@ impl Carrier for Nodes {
     }
 
     fn partition(&self, number: u32, _: usize, _: &str) -> Result<NodePartition, Refused> {
-        let (quorum, timeouts) = (self.quorum.clone(), self.timeouts);
-        Ok(NodePartition { quorum, number, timeouts, sent: Mutex::new(None) })
+        let (way, timeouts) = (self.way.clone(), self.timeouts);
+        Ok(NodePartition { way, number, timeouts, sent: Mutex::new(None) })
     }
 }
 
 /// A partition at the nodes.
 pub struct NodePartition {
-    quorum: Arc<Quorum>,
+    way: Way,
     number: u32,
     timeouts: Timeouts,
     /// The append without an outcome.
@@ -88,7 +109,7 @@ impl Partition for NodePartition {
     }
 
     fn start(&self, record: &[u8]) {
-        *self.sent.lock() = Some(self.quorum.append(self.number, record));
+        *self.sent.lock() = Some(self.way.append(self.number, record));
     }
 
     fn wait(&self, longest: Duration) -> Option<Sent> {
@@ -105,21 +126,21 @@ impl Partition for NodePartition {
     }
 
     fn why(&self) -> String {
-        format!(" ({})", self.quorum.why_late())
+        format!(" ({})", self.way.why_late())
     }
 
     fn bounds(&self) -> Result<(Offset, Offset), Refused> {
         let ask = self.timeouts.ask;
-        let caught_up = self.quorum.catch_up(self.number, ask);
-        caught_up.and_then(|()| self.quorum.bounds(self.number, ask)).map_err(Refused)
+        let caught_up = self.way.catch_up(self.number, ask);
+        caught_up.and_then(|()| self.way.bounds(self.number, ask)).map_err(Refused)
     }
 
     fn end(&self) -> Option<Offset> {
-        self.quorum.bounds(self.number, LOOK).ok().map(|(_, end)| end)
+        self.way.bounds(self.number, LOOK).ok().map(|(_, end)| end)
     }
 
     fn newest(&self) -> Option<Newest> {
-        self.quorum.newest(self.number, self.timeouts.ask)
+        self.way.newest(self.number, self.timeouts.ask)
     }
 
     fn read(&self, from: Offset, visit: &mut VisitWritten<'_>) -> Result<(), Refused> {
@@ -131,9 +152,9 @@ impl Partition for NodePartition {
         }
         while next < end {
             let (records, after) =
-                self.quorum.read(self.number, next, READ_BYTES, ask).map_err(Refused)?;
+                self.way.read(self.number, next, READ_BYTES, ask).map_err(Refused)?;
             for (offset, writer, record) in &records {
-                let writer = self.quorum.names().get(*writer).map(String::as_bytes);
+                let writer = self.way.names().get(*writer).map(String::as_bytes);
                 if *offset < end && visit(Written { offset: *offset, writer, record }).is_break() {
                     return Ok(());
                 }
@@ -147,6 +168,6 @@ impl Partition for NodePartition {
     }
 
     fn remove_before(&self, offset: Offset) -> Result<(), Refused> {
-        self.quorum.remove_before(self.number, offset, REMOVES).map_err(Refused)
+        self.way.remove_before(self.number, offset, REMOVES).map_err(Refused)
     }
 }

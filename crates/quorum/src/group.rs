@@ -20,6 +20,7 @@ use crate::store::Store;
 use isomer_log::{Log, LogError, Position};
 use raft::eraftpb::{Entry, Message, MessageType};
 use raft::{Config, RawNode, SnapshotStatus, StateRole};
+use serde::{Deserialize, Serialize};
 use serde_bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -65,7 +66,7 @@ struct Question {
 }
 
 /// The outcome of a request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub enum Outcome {
     /// The record is at this offset, at a majority of the members, durably.
     Written(u64),

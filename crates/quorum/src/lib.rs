@@ -46,10 +46,13 @@
 //! | [`roster`] | the members, and which folders they have |
 //! | [`member`] | all groups of a process: the state machine that a caller drives |
 //! | [`quorum`] | the caller: the threads that use a member, and the members' mailbox |
+//! | [`requests`] | requests to a member, and those who wait for them |
+//! | [`client`] | a process that keeps no copies, and asks those that do |
+//! | [`way`] | a process's way to the copies: its member, or its client |
 //! | [`disk`] | the journal's file, which waits for room |
 //! | [`carrier`] | the group as a carrier of logs |
 //!
-//! Only the last three wait, and have threads and a clock. Raft itself is the library `raft`
+//! Only the last six wait, and have threads and a clock. Raft itself is the library `raft`
 //! ([0057](../../../docs/decisions/0057-replicated-log.md)).
 //!
 //! # What was left out
@@ -58,18 +61,23 @@
 //! leader: the lease of the log's owner is above, and is the same for all carriers.
 
 mod carrier;
+mod client;
 mod command;
 mod disk;
 mod group;
 pub mod journal;
 mod member;
 mod quorum;
+mod requests;
 pub mod roster;
 mod store;
+mod way;
 
 pub use carrier::{NodeLog, NodeLogs, NodePartition, Nodes};
+pub use client::Client;
 pub use command::{Records, Ticket};
 pub use group::{GroupState, Outcome};
 pub use isomer_owned::ORDER;
 pub use member::{Member, MemberOptions, Output};
-pub use quorum::{Inlet, Mailbox, Quorum, QuorumOptions};
+pub use quorum::{Inlet, Quorum, QuorumOptions};
+pub use requests::Mailbox;

@@ -15,22 +15,21 @@
 //! After [`ROUNDS_MAX`] rounds it leaves the rest to the member's own thread, which drives once a
 //! tick.
 
-use crate::command::{Records, Ticket};
+use crate::command::Ticket;
 use crate::disk::Disk;
-use crate::group::{GroupState, Outcome};
+use crate::group::GroupState;
 use crate::journal::Mark;
 use crate::member::{Member, MemberOptions};
+use crate::requests::{Caller, Mailbox, NoOutcome, Note, Pending, Reply, Request, missing};
 use crate::roster::Standing;
 use isomer_log::{FileLog, Log, Options};
-use isomer_owned::Newest;
-use isomer_owned::edge::{clock, pause};
+use isomer_owned::edge::clock;
 use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -44,15 +43,6 @@ const SEGMENT_BYTES: u64 = 16 << 20;
 const ROUNDS_MAX: usize = 16;
 /// An append that waits for this long is reported.
 const LONG: Duration = Duration::from_secs(2);
-
-/// Sends envelopes to the other members.
-pub trait Mailbox: Send + Sync {
-    /// Sends an envelope, without waiting. It may be lost.
-    fn send(&self, to: &str, envelope: Vec<u8>);
-
-    /// Why a member cannot be reached; `None` if it can.
-    fn trouble(&self, name: &str) -> Option<String>;
-}
 
 /// The configuration of a member.
 pub struct QuorumOptions {
@@ -70,47 +60,9 @@ pub struct QuorumOptions {
     pub say: Box<dyn Fn(&str) + Send>,
 }
 
-/// The answer to a request.
-enum Reply {
-    Outcome(Outcome),
-    Bounds((u64, u64)),
-    Records(Records, u64),
-    Count(u32),
-    Has(bool),
-    Newest(Option<Newest>),
-    States(Standing, Vec<GroupState>),
-    Failed(String),
-}
-
-/// A request to the member.
-enum Request {
-    Append(u32, Vec<u8>),
-    RemoveBefore(u32, u64),
-    Ask(u32),
-    Bounds(u32),
-    Read(u32, u64, u64),
-    Count,
-    Has(u32),
-    Newest(u32),
-    States,
-}
-
 enum Input {
     Envelope(usize, Vec<u8>),
     Request(Request, Caller),
-}
-
-/// The caller of a request.
-struct Caller {
-    reply: Sender<Reply>,
-    wanted: Weak<()>,
-}
-
-impl Caller {
-    fn answer(&self, reply: Reply) {
-        // It may not wait any more.
-        let _ = self.reply.send(reply);
-    }
 }
 
 #[derive(Default)]
@@ -122,6 +74,7 @@ struct Inbox {
 
 struct Shared {
     names: Vec<String>,
+    mailbox: Arc<dyn Mailbox>,
     inbox: Mutex<Inbox>,
     /// `None` once the member has ended. The thread that has locked it drives.
     engine: Mutex<Option<Engine>>,
@@ -134,7 +87,6 @@ struct Shared {
 /// A member of the group. See the [module documentation](self).
 pub struct Quorum {
     shared: Arc<Shared>,
-    mailbox: Arc<dyn Mailbox>,
     own: String,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -144,10 +96,14 @@ pub struct Quorum {
 pub struct Inlet(Arc<Shared>);
 
 impl Inlet {
-    /// Takes an envelope of another member. Envelopes of other processes are ignored.
+    /// Takes an envelope of another member, or of a [client](crate::Client).
     pub fn receive(&self, from: &str, envelope: Vec<u8>) {
         if let Some(from) = self.0.names.iter().position(|name| name == from) {
             self.0.put(Input::Envelope(from, envelope));
+        } else if let Some(Note::Ask { run, number, request }) = Note::read(&envelope) {
+            let (name, mailbox, asked) = (from.to_owned(), self.0.mailbox.clone(), clock());
+            let caller = Caller::Elsewhere { name, run, number, mailbox, asked };
+            self.0.put(Input::Request(request, caller));
         }
     }
 
@@ -161,11 +117,7 @@ impl Inlet {
     /// # Errors
     /// Why it has ended, or does not answer.
     pub fn states(&self, longest: Duration) -> Result<(Standing, Vec<GroupState>), String> {
-        match self.0.begin(Request::States).reply.recv_timeout(longest) {
-            Ok(Reply::States(standing, states)) => Ok((standing, states)),
-            Ok(Reply::Failed(why)) => Err(why),
-            _ => Err("it does not answer".to_owned()),
-        }
+        self.0.states(longest)
     }
 }
 
@@ -186,10 +138,17 @@ impl Shared {
     }
 
     fn begin(&self, request: Request) -> Pending {
-        let (reply, pending) = channel();
-        let wanted = Arc::new(());
-        self.put(Input::Request(request, Caller { reply, wanted: Arc::downgrade(&wanted) }));
-        Pending { reply: pending, _wanted: wanted }
+        let (caller, pending) = Caller::here();
+        self.put(Input::Request(request, caller));
+        pending
+    }
+
+    fn states(&self, longest: Duration) -> Result<(Standing, Vec<GroupState>), String> {
+        match self.begin(Request::States).reply(longest) {
+            Ok(Reply::States(standing, states)) => Ok((standing, states)),
+            Err(NoOutcome::Ended(why)) => Err(why),
+            _ => Err("it does not answer".to_owned()),
+        }
     }
 
     /// Drives the member until nothing is left to do, unless another thread drives it.
@@ -256,34 +215,6 @@ impl Shared {
     }
 }
 
-/// A pending append, or another request whose outcome comes later.
-pub(crate) struct Pending {
-    reply: Receiver<Reply>,
-    /// The member repeats a request until it has an outcome, or this is dropped.
-    _wanted: Arc<()>,
-}
-
-/// Why a request has no outcome.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum NoOutcome {
-    /// There is none yet.
-    Late,
-    /// The member has ended, for this reason.
-    Ended(String),
-}
-
-impl Pending {
-    pub(crate) fn wait(&self, longest: Duration) -> Result<Outcome, NoOutcome> {
-        match self.reply.recv_timeout(longest) {
-            Ok(Reply::Outcome(outcome)) => Ok(outcome),
-            Ok(Reply::Failed(why)) => Err(NoOutcome::Ended(why)),
-            Ok(_) => Err(NoOutcome::Ended("it has another answer".to_owned())),
-            Err(RecvTimeoutError::Timeout) => Err(NoOutcome::Late),
-            Err(RecvTimeoutError::Disconnected) => Err(NoOutcome::Ended("it stops".to_owned())),
-        }
-    }
-}
-
 impl Quorum {
     /// Starts the member whose journal is in a folder, which is created if it is missing.
     ///
@@ -319,6 +250,7 @@ impl Quorum {
         };
         let shared = Arc::new(Shared {
             names,
+            mailbox,
             inbox: Mutex::new(Inbox::default()),
             engine: Mutex::new(Some(engine)),
             is_stopped,
@@ -328,7 +260,7 @@ impl Quorum {
         let (named, of) = (std::thread::Builder::new(), shared.clone());
         let thread = named.name("isomer-quorum".to_owned()).spawn(move || of.run());
         let thread = Mutex::new(Some(thread.map_err(|error| error.to_string())?));
-        Ok(Arc::new(Quorum { shared, mailbox, own, thread }))
+        Ok(Arc::new(Quorum { shared, own, thread }))
     }
 
     /// The way of envelopes into this member.
@@ -344,121 +276,18 @@ impl Quorum {
     /// Whether this member takes part, and the state of its groups.
     ///
     /// # Errors
-    /// Why it has ended.
+    /// Why it has ended, or does not answer.
     pub fn states(&self, longest: Duration) -> Result<(Standing, Vec<GroupState>), String> {
-        match self.request(Request::States, longest)? {
-            Reply::States(standing, states) => Ok((standing, states)),
-            _ => Err(self.why_late()),
-        }
-    }
-
-    /// Waits until this member takes part, and a majority answers. False if that takes longer than
-    /// `longest`.
-    ///
-    /// # Errors
-    /// Why this member may not take part.
-    pub fn is_ready(&self, longest: Duration) -> Result<bool, String> {
-        let until = clock() + longest;
-        loop {
-            let asked = self.shared.begin(Request::States).reply;
-            match asked.recv_timeout(until.saturating_sub(clock())) {
-                Ok(Reply::States(Standing::Refused(why), _) | Reply::Failed(why)) => {
-                    return Err(why);
-                }
-                Ok(Reply::States(Standing::Member, _)) => break,
-                // A disk that is busy is no reason to give up.
-                _ if clock() >= until => return Ok(false),
-                _ => pause(TICK),
-            }
-        }
-        let asked = self.shared.begin(Request::Ask(0));
-        match asked.wait(until.saturating_sub(clock())) {
-            Ok(_) => Ok(true),
-            Err(NoOutcome::Late) => Ok(false),
-            Err(NoOutcome::Ended(why)) => Err(why),
-        }
+        self.shared.states(longest)
     }
 
     /// The members that cannot be reached, with reasons, to append to a message.
     pub fn missing(&self) -> String {
-        missing(self.names(), &self.own, &*self.mailbox)
+        missing(self.names(), &self.own, &*self.shared.mailbox)
     }
 
-    fn request(&self, request: Request, longest: Duration) -> Result<Reply, String> {
-        match self.shared.begin(request).reply.recv_timeout(longest) {
-            Ok(Reply::Failed(why)) => Err(why),
-            Ok(reply) => Ok(reply),
-            Err(RecvTimeoutError::Timeout) => Err(self.why_late()),
-            Err(RecvTimeoutError::Disconnected) => Err("this process stops".to_owned()),
-        }
-    }
-
-    /// Why a request has no answer yet.
-    pub(crate) fn why_late(&self) -> String {
-        match self.missing() {
-            missing if missing.is_empty() => "no majority of the nodes has answered yet".to_owned(),
-            missing => format!("no majority of the nodes answers: {missing}"),
-        }
-    }
-
-    pub(crate) fn append(&self, group: u32, record: &[u8]) -> Pending {
-        self.shared.begin(Request::Append(group, record.to_vec()))
-    }
-
-    pub(crate) fn remove_before(
-        &self,
-        group: u32,
-        offset: u64,
-        longest: Duration,
-    ) -> Result<(), String> {
-        self.request(Request::RemoveBefore(group, offset), longest).map(drop)
-    }
-
-    /// Waits until this member has all records that were acknowledged before.
-    pub(crate) fn catch_up(&self, group: u32, longest: Duration) -> Result<(), String> {
-        self.request(Request::Ask(group), longest).map(drop)
-    }
-
-    pub(crate) fn bounds(&self, group: u32, longest: Duration) -> Result<(u64, u64), String> {
-        match self.request(Request::Bounds(group), longest)? {
-            Reply::Bounds(bounds) => Ok(bounds),
-            _ => Err(self.why_late()),
-        }
-    }
-
-    pub(crate) fn read(
-        &self,
-        group: u32,
-        from: u64,
-        bytes_max: u64,
-        longest: Duration,
-    ) -> Result<(Records, u64), String> {
-        match self.request(Request::Read(group, from, bytes_max), longest)? {
-            Reply::Records(records, next) => Ok((records, next)),
-            _ => Err(self.why_late()),
-        }
-    }
-
-    pub(crate) fn has(&self, group: u32, longest: Duration) -> Result<bool, String> {
-        match self.request(Request::Has(group), longest)? {
-            Reply::Has(has) => Ok(has),
-            _ => Err(self.why_late()),
-        }
-    }
-
-    /// The newest record of a group that this member has received.
-    pub(crate) fn newest(&self, group: u32, longest: Duration) -> Option<Newest> {
-        match self.request(Request::Newest(group), longest) {
-            Ok(Reply::Newest(newest)) => newest,
-            _ => None,
-        }
-    }
-
-    pub(crate) fn partitions(&self, longest: Duration) -> Result<u32, String> {
-        match self.request(Request::Count, longest)? {
-            Reply::Count(count) => Ok(count),
-            _ => Err(self.why_late()),
-        }
+    pub(crate) fn begin(&self, request: Request) -> Pending {
+        self.shared.begin(request)
     }
 }
 
@@ -475,12 +304,6 @@ impl Drop for Quorum {
         let engine = self.shared.engine.lock().take();
         self.shared.end(engine, "this process stops");
     }
-}
-
-fn missing(names: &[String], own: &str, mailbox: &dyn Mailbox) -> String {
-    let others = names.iter().filter(|name| *name != own);
-    let missing = others.filter_map(|name| Some(format!("{name} ({})", mailbox.trouble(name)?)));
-    missing.collect::<Vec<_>>().join(", ")
 }
 
 /// A member with all that its driver needs.
@@ -532,7 +355,7 @@ impl Engine {
         let passed = u32::try_from(late.as_nanos() / TICK.as_nanos()).unwrap_or(u32::MAX);
         (0..=passed.min(TICKS_AT_ONCE - 1)).for_each(|_| self.member.tick());
         self.next_tick = now + TICK;
-        self.forget_unwanted();
+        self.forget_unwanted(now);
         self.report(now);
     }
 
@@ -544,6 +367,10 @@ impl Engine {
             }
             Input::Request(request, caller) => (request, caller),
         };
+        let mut waiting = self.waiting.values_mut();
+        if waiting.any(|waits| waits.caller.is_repeated_by(&caller)) {
+            return;
+        }
         let is_member = self.member.standing() == Standing::Member;
         let is_append = matches!(request, Request::Append(..));
         let (group, ticket) = match request {
@@ -572,11 +399,9 @@ impl Engine {
             }
             Request::Count if is_member => Reply::Count(self.member.partitions()),
             Request::Newest(group) if is_member => {
+                let age = |since: Duration| clock().saturating_sub(since);
                 let newest = self.newest.get(&group);
-                Reply::Newest(newest.map(|(mark, since)| Newest {
-                    offset: mark.index - 1,
-                    age: clock().saturating_sub(*since),
-                }))
+                Reply::Newest(newest.map(|(mark, since)| (mark.index - 1, age(*since))))
             }
             Request::Has(group) if is_member => Reply::Has(self.member.has(group)),
             _ => Reply::Failed("this node does not take part yet".to_owned()),
@@ -585,8 +410,8 @@ impl Engine {
 
     /// Forgets the requests of callers that do not wait any more. An append of such a caller must
     /// not take effect much later: it may be a claim.
-    fn forget_unwanted(&mut self) {
-        let unwanted = |_: &Ticket, waits: &mut Waits| waits.caller.wanted.strong_count() == 0;
+    fn forget_unwanted(&mut self, now: Duration) {
+        let unwanted = |_: &Ticket, waits: &mut Waits| !waits.caller.is_wanted(now);
         for (ticket, waits) in self.waiting.extract_if(.., unwanted) {
             self.member.forget(waits.group, ticket);
         }

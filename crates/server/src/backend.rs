@@ -737,7 +737,7 @@ pub(crate) fn database(error: Error) -> SqlError {
         }
         Error::Failure(Failure::Participant(_) | Failure::Unseated(_)) => code::SERIALIZATION,
         Error::Invalid(_) | Error::InvalidPlan(_) | Error::Change { .. } => code::INVALID_PARAMETER,
-        Error::Reconfiguration(_) => code::NOT_READY,
+        Error::Reconfiguration(_) | Error::Node(_) | Error::AtConductor(_) => code::NOT_READY,
         Error::Failure(_) if error.is_unknown() => {
             return SqlError::new(code::UNKNOWN_OUTCOME, error.to_string()).hint(UNKNOWN);
         }

@@ -61,6 +61,9 @@ impl Engine {
             DesignStatement::Reject(number, because) => {
                 return proposals::reject(self, *number, by, because.as_deref());
             }
+            DesignStatement::RemoveNode(name) => {
+                return self.database().others().remove_node(name).map_err(database);
+            }
             DesignStatement::Checkpoint => return self.checkpoint(cancel),
             DesignStatement::Show(..) => return Ok(()),
         };

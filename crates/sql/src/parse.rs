@@ -616,6 +616,10 @@ mod tests {
         }
         let drain = DesignStatement::Reconfigure(Reconfigure::Drain(vec![3]));
         assert_eq!(parse("alter system drain site s3").expect("one"), [Parsed::Design(drain)]);
+        let removed = DesignStatement::RemoveNode("d".to_owned());
+        for text in ["alter system remove node d", "ALTER SYSTEM REMOVE NODE 'd'"] {
+            assert_eq!(parse(text).expect("one"), [Parsed::Design(removed.clone())]);
+        }
         let error = parse("alter system set work_mem = 5").unwrap_err();
         assert_eq!(
             error.hint.as_deref(),

@@ -22,6 +22,7 @@ use isomer_design::SiteId;
 use isomer_plan::drain::{Copies, Move};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Empties the sites of a process, so that it can be stopped without delays
 ///
@@ -48,6 +49,8 @@ pub(crate) struct DrainArgs {
     dry_run: bool,
 }
 
+/// The time for a process to say which processes have joined.
+const ANSWER: Duration = Duration::from_secs(5);
 /// The number of plans to try, if the design changes during their execution.
 const TRIES: u32 = 5;
 
@@ -65,7 +68,7 @@ pub(super) struct Placed {
 /// # Errors
 /// If the server cannot be reached, or the plan was not completed.
 pub(super) fn run(args: &DrainArgs) -> Result<(), Failure> {
-    let file = ClusterFile::open(&args.config).map_err(Failure::usage)?;
+    let (file, _) = ClusterFile::whole(&args.config, None, ANSWER)?;
     let server = args.server.clone().unwrap_or_else(|| connection(&file));
     if !args.dry_run {
         return drain(&file, &server, &args.name, true);

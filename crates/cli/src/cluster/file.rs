@@ -20,15 +20,18 @@
 //! sites = [1, 2]                  # none: []
 //! router = true                   # one of them has the router: `isomer serve` [default: false]
 //! clients = "10.0.0.1:5433"       # for PostgreSQL's clients [default: only with the router]
+//! joined = true                   # it has joined later: only in the folder of that process
 //! ```
 //!
 //! An unknown key is refused with the nearest known one, because an ignored key is a setting
 //! without effect.
 
 use super::join::TlsArgs;
+use crate::failure::Failure;
 use crate::kafka::LogArgs;
+use isomer_cluster::Joined;
 use isomer_design::SiteId;
-use isomer_net::{Member, Role};
+use isomer_net::{Member, NodeTls, Role, ask_status};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -49,7 +52,7 @@ const KEYS: [&str; 12] = [
     "node_tls_key",
     "process",
 ];
-const PROCESS_KEYS: [&str; 6] = ["name", "address", "sites", "router", "clients", "zone"];
+const PROCESS_KEYS: [&str; 7] = ["name", "address", "sites", "router", "clients", "zone", "joined"];
 
 /// The members of a cluster, and the settings of their communication.
 #[derive(Clone, PartialEq, Debug)]
@@ -69,6 +72,8 @@ pub struct Process {
     pub role: Role,
     /// The address for PostgreSQL's clients: a host and a port.
     pub clients: Option<String>,
+    /// It has joined the cluster later: it keeps no logs for others, and does not take their place.
+    pub joined: bool,
 }
 
 /// Settings of the communication between processes.
@@ -110,6 +115,22 @@ impl ClusterFile {
         let text = std::fs::read_to_string(path);
         let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
         ClusterFile::read(&text).map_err(|what| format!("{}: {what}", path.display()))
+    }
+
+    /// The file at a path with the processes that have joined since, and the certificate of the
+    /// process that `whose` names, or of the one with the router.
+    ///
+    /// # Errors
+    /// If the file or the certificate cannot be read.
+    pub fn whole(
+        path: &Path,
+        whose: Option<&str>,
+        limit: Duration,
+    ) -> Result<(ClusterFile, Option<NodeTls>), Failure> {
+        let mut file = ClusterFile::open(path).map_err(Failure::usage)?;
+        let tls = file.tls.open(whose.unwrap_or(&file.router().member.name))?;
+        file.add_joined(tls.as_ref(), limit);
+        Ok((file, tls))
     }
 
     fn read(text: &str) -> Result<ClusterFile, String> {
@@ -174,8 +195,32 @@ impl ClusterFile {
     /// place.
     pub fn order(&self) -> Vec<String> {
         let first = &self.router().member.name;
-        let others = self.names().filter(|name| name != first);
+        let others = self.founders().filter(|name| name != first);
         std::iter::once(&**first).chain(others).map(str::to_owned).collect()
+    }
+
+    /// The names of the processes that have not joined later.
+    pub fn founders(&self) -> impl Iterator<Item = &str> {
+        let founders = self.processes.iter().filter(|process| !process.joined);
+        founders.map(|process| &*process.member.name)
+    }
+
+    /// Adds the processes that have joined the cluster, as the first process that answers knows
+    /// them.
+    fn add_joined(&mut self, tls: Option<&NodeTls>, limit: Duration) {
+        let status = self.processes.iter().find_map(|process| {
+            let Member { name, address, .. } = &process.member;
+            ask_status(name, address, tls, limit).ok()
+        });
+        for Joined { name, address, sites, zone, clients } in
+            status.into_iter().flat_map(|status| status.joined)
+        {
+            if self.names().all(|known| known != name) {
+                let member = Member { name, address, sites, zone };
+                let (role, joined) = (Role::Node, true);
+                self.processes.push(Process { member, role, clients, joined });
+            }
+        }
     }
 
     /// The addresses for PostgreSQL's clients, by process.
@@ -252,6 +297,13 @@ fn process(entry: &Value) -> Result<Process, String> {
             return Err(of(format!("`router` is true or false, and not {}", shown(other))));
         }
     };
+    let joined = match table.get("joined") {
+        None => false,
+        Some(Value::Boolean(joined)) => *joined,
+        Some(other) => {
+            return Err(of(format!("`joined` is true or false, and not {}", shown(other))));
+        }
+    };
     let clients = match table.get("clients") {
         None => None,
         Some(Value::String(text)) if text.contains(':') => Some(text.clone()),
@@ -269,7 +321,7 @@ fn process(entry: &Value) -> Result<Process, String> {
             return Err(of(format!("`zone` is {right}, and not {}", shown(other))));
         }
     };
-    Ok(Process { member: Member { name, address, sites, zone }, role, clients })
+    Ok(Process { member: Member { name, address, sites, zone }, role, clients, joined })
 }
 
 fn site(value: &Value) -> Result<SiteId, String> {

@@ -1,6 +1,7 @@
 //! A process as a member of a cluster: its flags, its place in the list, its connections.
 
 use super::file::{ClusterFile, Limits, Process, read_member};
+use super::joining::{Door, Lets, file_in, join, list_of, read_door, was_removed};
 use super::nodes::{Kept, NODES};
 use crate::clock;
 use crate::failure::Failure;
@@ -8,12 +9,12 @@ use crate::kafka::LogArgs;
 use crate::stop::{Stop, has_left};
 use clap::Args;
 use isomer_cluster::{
-    CheckpointStore, DatabaseId, Logs, OpenDatabaseError, find_database, found_database,
-    join_cluster, leave_if_empty, read_cluster, sites_of,
+    CheckpointStore, DatabaseId, Joined, Logs, OpenDatabaseError, Wire, find_database,
+    found_database, join_cluster, leave_if_empty, read_cluster, sites_of,
 };
 use isomer_design::SiteId;
 use isomer_net::{Member, Net, NodeTls, PeerState, Role, ask_status};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,6 +39,17 @@ pub(crate) struct PeerArgs {
     /// The cluster's configuration file, the same for all processes; see docs/three-nodes.md
     #[arg(long, value_name = "FILE", conflicts_with = "peers")]
     pub(crate) config: Option<PathBuf>,
+    /// Joins the running cluster of this process. A folder that has joined needs no such flags
+    /// when its process starts again
+    #[arg(long, value_name = "NAME=HOST:PORT", value_parser = read_door, conflicts_with_all = ["config", "peers"], requires_all = ["name", "node_listen"])]
+    pub(crate) join: Option<Door>,
+    /// With --join, the address at which the other processes reach this one [default: that of
+    /// --node-listen]
+    #[arg(long, value_name = "HOST:PORT", requires = "join")]
+    pub(crate) node_address: Option<String>,
+    /// With --join, the zone of this process, if the cluster has zones
+    #[arg(long, value_name = "NAME", requires = "join")]
+    pub(crate) zone: Option<String>,
     /// This process's name in the cluster
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
@@ -96,24 +108,59 @@ pub(crate) struct Place {
     /// The address of each process for clients, if a file has it.
     pub(crate) clients: BTreeMap<String, String>,
     tls: TlsArgs,
+    /// The names of the processes that keep the logs, if processes keep them for each other.
+    keepers: Vec<String>,
+    /// The means to let other processes join, if there is a file.
+    lets: Option<Arc<Lets>>,
     /// The copies of all logs, if the processes keep them for each other, and the connections.
     kept: Option<(Kept, Arc<Net>)>,
 }
 
 impl PeerArgs {
+    /// The configuration file: the given one, or that of a folder whose process has joined a
+    /// cluster. Joins one if the flags ask for that.
+    fn file(&self, folder: &Path, clients: Option<SocketAddr>) -> Result<Option<PathBuf>, Failure> {
+        if self.config.is_some() || !self.peers.is_empty() {
+            return Ok(self.config.clone());
+        }
+        let (found, Some(door)) = (file_in(folder), &self.join) else {
+            return Ok(file_in(folder));
+        };
+        if found.is_some() {
+            return Ok(found);
+        }
+        let (Some(name), Some(listen)) = (&self.name, &self.node_listen) else {
+            return Err(Failure::usage("a process that joins has a --name and a --node-listen"));
+        };
+        let tls = self.tls.open(name)?;
+        let joins = Joined {
+            name: name.clone(),
+            address: self.node_address.as_ref().unwrap_or(listen).clone(),
+            sites: BTreeSet::new(),
+            zone: self.zone.clone(),
+            clients: clients.map(|clients| clients.to_string()),
+        };
+        join(door, &joins, tls.as_ref(), folder).map(Some)
+    }
+
     /// This process's place in the cluster; `None` outside of a cluster. Without a file, its sites
-    /// are the given ones. The file or the flag has the place of its logs.
+    /// are the given ones. The file or the flag has the place of its logs. `clients` is the address
+    /// for clients of a process that joins.
     pub(crate) fn place(
         &self,
         role: Role,
         usual: &str,
         sites: &[SiteId],
         log: &LogArgs,
+        (folder, clients): (&Path, Option<SocketAddr>),
     ) -> Result<Option<Place>, Failure> {
         let listen = |address: &str| self.node_listen.clone().unwrap_or_else(|| address.to_owned());
-        if let Some(path) = &self.config {
+        if let Some(path) = &self.file(folder, clients)? {
             let file = ClusterFile::open(path).map_err(Failure::usage)?;
-            let name = self.name.clone().unwrap_or_else(|| match role {
+            let text = std::fs::read_to_string(path).map_err(Failure::failed)?;
+            let joined = file.processes.iter().find(|process| process.joined);
+            let name = self.name.clone().or(joined.map(|process| process.member.name.clone()));
+            let name = name.unwrap_or_else(|| match role {
                 Role::Router => file.router().member.name.clone(),
                 Role::Node | Role::Standby => usual.to_owned(),
             });
@@ -129,9 +176,24 @@ impl PeerArgs {
             };
             let (order, clients) = (file.order(), file.clients());
             let limits = file.limits;
+            let keepers = file.founders().map(str::to_owned).collect();
+            let lets = Some(Arc::new(Lets::by(&text, &file)));
             let tls = if self.tls.ca.is_some() { self.tls.clone() } else { file.tls };
             let kept = None;
-            return Ok(Some(Place { own, others, limits, listen, log, order, clients, tls, kept }));
+            let place = Place {
+                own,
+                others,
+                limits,
+                listen,
+                log,
+                order,
+                clients,
+                tls,
+                keepers,
+                lets,
+                kept,
+            };
+            return Ok(Some(place));
         }
         if self.peers.is_empty() {
             return Ok(None);
@@ -140,11 +202,14 @@ impl PeerArgs {
         let listen = listen("127.0.0.1:7433");
         let sites = sites.iter().copied().collect();
         let member = Member { name, address: listen.clone(), sites, zone: None };
-        let own = Process { member, role, clients: None };
+        let own = Process { member, role, clients: None, joined: false };
         let (others, limits, log) = (self.peers.clone(), Limits::default(), log.clone());
         let (order, clients, tls) = (Vec::new(), BTreeMap::new(), self.tls.clone());
-        let kept = None;
-        Ok(Some(Place { own, others, limits, listen, log, order, clients, tls, kept }))
+        let keepers = others.iter().chain([&own.member]).map(|member| member.name.clone());
+        let (keepers, lets, kept) = (keepers.collect(), None, None);
+        let place =
+            Place { own, others, limits, listen, log, order, clients, tls, keepers, lets, kept };
+        Ok(Some(place))
     }
 }
 
@@ -253,14 +318,16 @@ impl Place {
         trust_network: bool,
     ) -> Result<Option<Arc<dyn Logs>>, Failure> {
         let own = &self.own.member.name;
+        let removed_by = |tls: Option<NodeTls>| was_removed(own, &self.others, tls.as_ref());
+        if self.own.joined && removed_by(self.tls.open(own)?) {
+            return Err(removed(own));
+        }
         if self.log.log.as_deref() != Some(NODES) {
             return self.log.logs(Some((own, self.limits.lease())));
         }
-        let names = self.others.iter().map(|member| member.name.clone());
-        let names = names.chain([own.clone()]).collect();
         let nothing = Belongs { cluster: None, known: Vec::new() };
         let net = self.start(folder, nothing, trust_network)?;
-        let kept = Kept::start(&net, folder, own, names)?;
+        let kept = Kept::start(&net, folder, own, self.keepers.clone())?;
         let logs = kept.logs(self.limits.lease());
         self.kept = Some((kept, net));
         Ok(Some(logs))
@@ -313,18 +380,36 @@ impl Place {
         self.own_sites().into_iter().chain(others).collect()
     }
 
-    /// Joins: listens, and prepares connections to the others.
+    /// The means to let other processes join, if there is a file.
+    pub(crate) fn lets(&self) -> Option<Arc<Lets>> {
+        self.lets.clone()
+    }
+
+    /// Takes part: listens, and prepares connections to the others, those that have joined by the
+    /// logs included.
     pub(crate) fn join(
         self,
         folder: &Path,
         belongs: Belongs,
+        logs: Option<Arc<dyn Logs>>,
         trust_network: bool,
     ) -> Result<Arc<Net>, Failure> {
-        if let Some((_, net)) = self.kept {
-            net.belongs_to(belongs.cluster, belongs.known.into_iter().collect());
-            return Ok(net);
+        let (name, joined) = (self.own.member.name.clone(), self.own.joined);
+        let net = match &self.kept {
+            Some((_, net)) => {
+                net.belongs_to(belongs.cluster, belongs.known.into_iter().collect());
+                net.clone()
+            }
+            None => self.start(folder, belongs, trust_network)?,
+        };
+        if let Some(logs) = logs {
+            net.set_list(list_of(logs));
+            net.learn();
         }
-        self.start(folder, belongs, trust_network)
+        match joined && !is_member(&net, &name) {
+            true => Err(removed(&name)),
+            false => Ok(net),
+        }
     }
 
     fn start(
@@ -358,6 +443,18 @@ impl Place {
         };
         Net::start(listener, clock::now_us() as u64, options).map_err(Failure::usage)
     }
+}
+
+/// True if a process that has joined is in the list still.
+pub(crate) fn is_member(net: &Net, name: &str) -> bool {
+    net.joined().iter().any(|joined| joined.name == name)
+}
+
+/// A process that has left the cluster cannot run.
+pub(crate) fn removed(name: &str) -> Failure {
+    Failure::failed(format!(
+        "`{name}` is not of this cluster any more: it was removed; to let it join anew, give it an empty folder"
+    ))
 }
 
 /// Listens. Addresses that other machines reach require certificates, or an explicit permission.

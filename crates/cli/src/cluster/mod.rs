@@ -5,7 +5,9 @@
 //! | --- | --- |
 //! | [`mod@file`] | the configuration file of a cluster |
 //! | [`join`] | a process as a member: flags, place, connections |
+//! | [`joining`] | a process that joins a running cluster, and those that let it in |
 //! | [`mod@drain`] | empties the sites of a process |
+//! | [`remove`] | lets a process that has joined leave |
 //! | [`restart`] | restarts all processes, one after the other |
 //! | [`up`] | several processes on this machine |
 //! | [`broker`] | a Kafka broker on this machine |
@@ -16,15 +18,18 @@ mod broker;
 mod drain;
 mod file;
 mod join;
+mod joining;
 mod nodes;
 mod ports;
+mod remove;
 mod restart;
 mod up;
 
 #[cfg(feature = "kafka")]
 pub use drain::drain;
 pub(crate) use file::read_sites;
-pub(crate) use join::{Belongs, PeerArgs, Place, Watch, wait_for_all};
+pub(crate) use join::{Belongs, PeerArgs, Place, Watch, is_member, removed, wait_for_all};
+pub(crate) use joining::Lets;
 pub use nodes::Kept;
 pub(crate) use nodes::NODES;
 #[cfg(feature = "kafka")]
@@ -42,12 +47,13 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Shows the members of a cluster, empties or restarts processes, and starts a cluster here
+/// Shows the members of a cluster, empties, removes or restarts them, and starts a cluster here
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum ClusterCommand {
     Up(UpArgs),
     Status(StatusArgs),
     Drain(drain::DrainArgs),
+    Remove(remove::RemoveArgs),
     Restart(restart::RestartArgs),
 }
 
@@ -85,20 +91,19 @@ pub(crate) fn run(command: &ClusterCommand) -> Result<(), Failure> {
         ClusterCommand::Up(args) => up::run(args),
         ClusterCommand::Status(args) => status(args),
         ClusterCommand::Drain(args) => drain::run(args),
+        ClusterCommand::Remove(args) => remove::run(args),
         ClusterCommand::Restart(args) => restart::run(args),
     }
 }
 
 fn status(args: &StatusArgs) -> Result<(), Failure> {
-    let file = ClusterFile::open(&args.config).map_err(Failure::usage)?;
-    let whose = args.name.as_ref().unwrap_or(&file.router().member.name);
-    let tls = file.tls.open(whose)?;
+    let limit = Duration::from_secs(args.wait);
+    let (file, tls) = ClusterFile::whole(&args.config, args.name.as_deref(), limit)?;
     let header = ["process", "address", "sites", "role", "release", "state"];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     let mut is_whole = true;
     for process in &file.processes {
         let Member { name, address, sites, .. } = &process.member;
-        let limit = Duration::from_secs(args.wait);
         let answer = ask_status(name, address, tls.as_ref(), limit);
         let role = match answer.as_ref().map(|status| status.role) {
             Ok(Role::Router) => "router",

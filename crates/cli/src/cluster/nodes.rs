@@ -14,11 +14,11 @@ use isomer_net::{LogStatus, LogsStatus, Net, NodeTls, Service, ask_logs};
 use isomer_quorum::ORDER;
 use isomer_quorum::roster::Standing;
 use isomer_quorum::{
-    GroupState, Inlet, Mailbox, MemberOptions, NodeLogs, Nodes, Quorum, QuorumOptions,
+    Client, GroupState, Inlet, Mailbox, MemberOptions, NodeLogs, Nodes, Quorum, QuorumOptions,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// The place of such logs, in the file and on the command line.
@@ -46,15 +46,27 @@ impl Mailbox for Envelopes {
 }
 
 /// The receiver of envelopes. The connections do not keep the logs open.
-struct Receives(Inlet);
+enum Receives {
+    Member(Inlet),
+    Client(Weak<Client>),
+}
 
 impl Service for Receives {
     fn receive(&self, from: &str, envelope: Vec<u8>) {
-        self.0.receive(from, envelope);
+        match self {
+            Receives::Member(inlet) => inlet.receive(from, envelope),
+            Receives::Client(client) => {
+                client.upgrade().iter().for_each(|client| client.receive(from, &envelope));
+            }
+        }
     }
 
     fn status(&self) -> LogsStatus {
-        let name = |at: usize| self.0.names()[at].clone();
+        let Receives::Member(inlet) = self else {
+            // Members answer what is asked of it.
+            return LogsStatus { trouble: None, logs: Vec::new() };
+        };
+        let name = |at: usize| inlet.names()[at].clone();
         let log = |state: GroupState| LogStatus {
             number: state.group,
             term: state.term,
@@ -67,7 +79,7 @@ impl Service for Receives {
                 .map(|(at, (entries, answers))| (name(at), *entries, *answers))
                 .collect(),
         };
-        match self.0.states(ANSWERS) {
+        match inlet.states(ANSWERS) {
             Err(why) => LogsStatus { trouble: Some(why), logs: Vec::new() },
             Ok((standing, states)) => LogsStatus {
                 trouble: match standing {
@@ -81,14 +93,21 @@ impl Service for Receives {
     }
 }
 
-/// This process's copies of all logs.
+/// The logs that the processes keep: this one as well, or only others.
 pub struct Kept {
-    quorum: Arc<Quorum>,
+    by: By,
     name: String,
 }
 
+enum By {
+    Member(Arc<Quorum>),
+    /// This process has joined later, and asks the others.
+    Client(Arc<Client>),
+}
+
 impl Kept {
-    /// Starts to keep the logs in a folder, with the processes of these names.
+    /// Starts to keep the logs in a folder, with the processes of these names. A process that is
+    /// not among them asks them.
     ///
     /// # Errors
     /// If there are too few processes, or the folder cannot be used.
@@ -105,27 +124,39 @@ impl Kept {
                 names.len()
             )));
         }
+        let (name, run) = (own.to_owned(), clock::now_us() as u64);
+        let mailbox = Arc::new(Envelopes(net.clone()));
+        if names.iter().all(|name| name != own) {
+            let client = Client::start(names, run, mailbox).map_err(Failure::failed)?;
+            net.exchange_envelopes(Arc::new(Receives::Client(Arc::downgrade(&client))));
+            return Ok(Kept { by: By::Client(client), name });
+        }
         let mut drawn = [0; 16];
         clock::random(&mut drawn);
         let options = QuorumOptions {
             names,
             own: own.to_owned(),
-            run: clock::now_us() as u64,
+            run,
             drawn: u128::from_le_bytes(drawn),
             member: MemberOptions::default(),
             say: Box::new(|text| tracing::info!("{text}")),
         };
-        let quorum =
-            Quorum::start(&quorum_folder(folder), options, Arc::new(Envelopes(net.clone())))
-                .map_err(Failure::failed)?;
-        net.exchange_envelopes(Arc::new(Receives(quorum.inlet())));
-        Ok(Kept { quorum, name: own.to_owned() })
+        let quorum = Quorum::start(&quorum_folder(folder), options, mailbox);
+        let quorum = quorum.map_err(Failure::failed)?;
+        net.exchange_envelopes(Arc::new(Receives::Member(quorum.inlet())));
+        Ok(Kept { by: By::Member(quorum), name })
+    }
+
+    fn nodes(&self) -> Nodes {
+        match &self.by {
+            By::Member(quorum) => Nodes::new(quorum.clone()),
+            By::Client(client) => Nodes::for_client(client.clone()),
+        }
     }
 
     /// The logs, for the database, with the lease of their owners.
     pub fn logs(&self, lease: Duration) -> Arc<dyn Logs> {
-        let logs = NodeLogs::new(Nodes::new(self.quorum.clone()));
-        Arc::new(logs.named(&self.name).with_lease(lease))
+        Arc::new(NodeLogs::new(self.nodes()).named(&self.name).with_lease(lease))
     }
 
     /// Waits until a majority keeps the logs, and reports missing processes periodically; `false`
@@ -134,27 +165,27 @@ impl Kept {
     /// # Errors
     /// If this process may not take part.
     pub fn wait(&self, stop: &Stop) -> Result<bool, Failure> {
-        let (begun, mut told) = (clock::now_us(), 0);
-        while !self.quorum.is_ready(LOOK).map_err(Failure::failed)? {
+        let (nodes, begun, mut told) = (self.nodes(), clock::now_us(), 0);
+        while !nodes.is_ready(LOOK).map_err(Failure::failed)? {
             if stop.is_asked() {
                 return Ok(false);
             }
             if clock::now_us() - begun.max(told) >= TOLD_US {
                 told = clock::now_us();
-                let standing = self.quorum.states(ANSWERS).ok().map(|(standing, _)| standing);
-                eprintln!("{}", self.lacking(standing.as_ref()));
+                eprintln!("{}", self.lacking());
             }
         }
         Ok(true)
     }
 
-    fn lacking(&self, standing: Option<&Standing>) -> String {
-        let missing = match self.quorum.missing() {
-            missing if missing.is_empty() => "all can be reached".to_owned(),
-            missing => missing,
+    fn lacking(&self) -> String {
+        let (missing, standing) = match &self.by {
+            By::Member(quorum) => (quorum.missing(), quorum.states(ANSWERS).ok()),
+            By::Client(client) => (client.missing(), None),
         };
+        let missing = if missing.is_empty() { "all can be reached".to_owned() } else { missing };
         match standing {
-            Some(Standing::Waits(others)) => format!(
+            Some((Standing::Waits(others), _)) => format!(
                 "waiting for {}: the first start needs all processes that keep the logs ({missing})",
                 others.join(", ")
             ),
@@ -171,7 +202,7 @@ pub(crate) fn shown(
     limit: Duration,
 ) -> (Vec<Vec<String>>, Vec<String>) {
     let (mut logs, mut troubles) = (BTreeMap::<u32, LogStatus>::new(), Vec::new());
-    for process in &file.processes {
+    for process in file.processes.iter().filter(|process| !process.joined) {
         let (name, address) = (&process.member.name, &process.member.address);
         match ask_logs(name, address, tls, limit) {
             Err(why) => troubles.push(format!("{name}: no answer: {why}")),

@@ -92,11 +92,10 @@ struct Restarted<'a> {
 /// # Errors
 /// If something is missing in the cluster, or a process does not come back.
 pub(super) fn run(args: &RestartArgs) -> Result<(), Failure> {
-    let file = ClusterFile::open(&args.config).map_err(Failure::usage)?;
+    let (file, tls) = ClusterFile::whole(&args.config, None, ANSWER)?;
     if let Some(only) = &args.only {
         file.split(only).map_err(Failure::usage)?;
     }
-    let tls = file.tls.open(&file.router().member.name)?;
     let cluster = Cluster { file: &file, tls, server: args.server.as_deref() };
     if let Some(missing) = cluster.missing(None) {
         return Err(Failure::failed(format!("nothing was restarted: {missing}")));

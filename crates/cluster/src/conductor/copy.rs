@@ -78,6 +78,7 @@ fn enter_table(design: &mut Design, id: TableId, table: &TableDesign) -> Result<
 
 /// Follows a design from now on.
 pub(crate) fn follow_anew<T: Transport>(conductor: &Conductor<T>, design: Design) {
+    conductor.transport.learn();
     let mut own = conductor.design.lock();
     conductor.table.store(Arc::new(RoutingTable::of(&design)));
     conductor.ordered.follow_design(&design);
@@ -107,6 +108,10 @@ pub(crate) fn follow<T: Transport>(conductor: &Conductor<T>, news: News) -> bool
     match news {
         News::Changed(change) => {
             let master = master_of(&conductor.design(), &change);
+            if let Change::AddSite { .. } = change {
+                // If it could not when the process joined.
+                conductor.transport.learn();
+            }
             if conductor.enter(&change).is_err() {
                 return false;
             }
@@ -145,6 +150,14 @@ pub(crate) fn follow<T: Transport>(conductor: &Conductor<T>, news: News) -> bool
             }
             Err(_) => false,
         },
+        News::NodeJoined => {
+            conductor.transport.learn();
+            true
+        }
+        News::NodeLeft(name) => {
+            conductor.transport.left(&name);
+            true
+        }
         News::TakenOver(site) => {
             conductor.transport.set_taken_over(site, None);
             true

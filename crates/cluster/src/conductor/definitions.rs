@@ -17,12 +17,13 @@
 //! exist. A readmission reserves it only to find out which tables were dropped: it may take long.
 
 use super::membership::not_known;
-use super::{Conductor, Reservation, backups, copy, drained, protocol};
+use super::{Conductor, Reservation, backups, copy, drained, membership, protocol};
 use crate::catalog::{Definition, Missing};
 use crate::conductor::copy::home;
 use crate::error::{Error, OpenDatabaseError};
 use crate::fusion::is_reserved;
 use crate::gateways::messages::News;
+use crate::joined::Guests;
 use crate::transport::Transport;
 use isomer_design::{
     Backups, Change, Design, Invalid, Key, KeyRange, Placement, Schema, SiteId, SiteSet, TableId,
@@ -51,6 +52,19 @@ pub trait Home: Send + Sync {
     /// [`Error`], for example if another process is the conductor now.
     fn keep_lost(&self, _design: &Design, _lost: &SiteSet) -> Result<(), Error> {
         Ok(())
+    }
+
+    /// The processes that have joined the cluster.
+    fn guests(&self) -> Guests {
+        Guests::default()
+    }
+
+    /// Keeps the processes that have joined the cluster, durably.
+    ///
+    /// # Errors
+    /// [`Error`], for example if none can join.
+    fn keep_guests(&self, _design: &Design, _guests: Guests) -> Result<(), Error> {
+        Err(OpenDatabaseError::NoCluster.into())
     }
 
     /// Takes over the log of a failed site, and reads it. From then on the site's process cannot
@@ -329,25 +343,32 @@ impl<T: Transport> Conductor<T> {
         self.enter(&change)
     }
 
-    /// Removes a site that holds nothing. The caller has reserved definitions.
+    /// Removes a site that holds nothing. The caller has reserved definitions. A failed site
+    /// is not asked, if others have taken over all that it had.
     pub(super) async fn remove_site(&self, site: SiteId) -> Result<(), Error> {
-        check_readmitted(self, site)?;
         let change = Change::RemoveSite { site };
-        // Other sites may still lack outcomes of transactions that this site has coordinated.
-        if let Err(refusal) = protocol::ask(&self.transport, site, Step::Finish).await {
-            return Err(Error::Change { change: Box::new(change), refusal });
+        let is_gone = self.may_be_empty(site);
+        if !is_gone {
+            check_readmitted(self, site)?;
+            // Other sites may still lack outcomes of transactions that this site has coordinated.
+            if let Err(refusal) = protocol::ask(&self.transport, site, Step::Finish).await {
+                return Err(Error::Change { change: Box::new(change), refusal });
+            }
         }
         self.enter(&change)?;
         let design = self.design();
         home(self).keep(&design, Definition::Sites)?;
-        // Again, because the site could decide transactions until now. If its log fails in between,
-        // the removal stands.
-        let _ = protocol::ask(&self.transport, site, Step::Finish).await;
+        if !is_gone {
+            // Again, because the site could decide transactions until now. If its log fails in
+            // between, the removal stands.
+            let _ = protocol::ask(&self.transport, site, Step::Finish).await;
+        }
         home(self).close_site(site);
         for other in design.sites().iter() {
             // A site with a failed log does not cut its feed.
             let _ = protocol::ask(&self.transport, other, Step::Dismiss(site)).await;
         }
+        membership::forget(self, site);
         Ok(())
     }
 

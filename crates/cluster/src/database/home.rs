@@ -5,6 +5,7 @@ use super::ordered::{OrderThreads, begin_order};
 use crate::conductor::{Definition, Home};
 use crate::embedded::Runtime;
 use crate::error::Error;
+use crate::joined::Guests;
 use crate::storage::Storage;
 use isomer_design::{Design, SiteId, SiteSet};
 use isomer_site::TailCopy;
@@ -26,6 +27,14 @@ impl Home for Surroundings {
 
     fn keep_lost(&self, design: &Design, lost: &SiteSet) -> Result<(), Error> {
         Ok(self.storage.keep_lost(design, lost)?)
+    }
+
+    fn guests(&self) -> Guests {
+        self.storage.guests()
+    }
+
+    fn keep_guests(&self, design: &Design, guests: Guests) -> Result<(), Error> {
+        Ok(self.storage.keep_guests(design, guests)?)
     }
 
     fn history(&self, site: SiteId) -> Result<Option<TailCopy>, Error> {

@@ -259,6 +259,7 @@ fn assemble_at(
     accept_loss: bool,
 ) -> Result<(Assembly, Vec<String>), Error> {
     let (runtime, storage) = (&node.runtime, &node.storage);
+    runtime.learn();
     let term = storage.begin_term(catalog)?;
     runtime.conduct(term);
     let transport = Embedded::new(runtime.clone());

@@ -2,13 +2,14 @@
 //! [desk](Desk), elsewhere by its [link](Link).
 
 use super::Database;
-use crate::conductor::link_of;
+use crate::conductor::{add_node, link_of, remove_node};
 use crate::embedded::Embedded;
 use crate::error::Error;
 use crate::gateways::desk::{Desk, SeatShown};
 use crate::gateways::link::{Link, LinkShown};
 use crate::gateways::messages::Define;
 use crate::gateways::{Listener, Replied};
+use crate::joined::Joined;
 use crate::open::{CancelToken, Gateway};
 use crate::router::unless;
 use isomer_site::SEAT_BITS;
@@ -45,6 +46,30 @@ impl<'d> Others<'d> {
             .node
             .runtime
             .block_on(link.define(self.database.conductor.transport(), definition))
+    }
+
+    /// Lets a process join the cluster, and returns it with its sites. A process that has joined
+    /// already gets the same answer.
+    ///
+    /// # Errors
+    /// [`Error::Node`], [`Error::Open`].
+    pub fn add_node(self, joined: Joined) -> Result<(), Error> {
+        if self.database.is_gateway_only() {
+            return self.define(Define::AddNode(joined)).map(drop);
+        }
+        let conductor = &self.database.conductor;
+        self.database.node.runtime.block_on(add_node(conductor, joined)).map(drop)
+    }
+
+    /// Lets a process leave the cluster, whose sites hold nothing.
+    ///
+    /// # Errors
+    /// [`Error::Node`] if it was there from the beginning, or its sites hold something.
+    pub fn remove_node(self, name: &str) -> Result<(), Error> {
+        if self.database.is_gateway_only() {
+            return self.define(Define::RemoveNode(name.to_owned())).map(drop);
+        }
+        self.database.node.runtime.block_on(remove_node(&self.database.conductor, name))
     }
 
     /// Serves gateways of other processes beside this one from now on, if the conductor is here.

@@ -52,8 +52,6 @@ pub(crate) struct Runtime {
     /// Serves the gateways of other processes, while the conductor is here.
     pub(crate) desk: Mutex<Option<Arc<dyn Serves>>>,
     elsewhere: Option<Remote>,
-    /// A site of each other process.
-    others: OnceLock<Vec<SiteId>>,
     renewal: Arc<Renewal>,
     hosts: ArcSwap<BTreeMap<SiteId, Arc<Host>>>,
     wire: Option<Arc<dyn Wire>>,
@@ -78,7 +76,6 @@ impl Runtime {
             elsewhere: wire.clone().map(|wire| Remote::new(wire, mailboxes.clone(), client)),
             client,
             desk: Mutex::new(None),
-            others: OnceLock::new(),
             wire,
             on_return: OnceLock::new(),
             mailboxes,
@@ -135,17 +132,25 @@ impl Runtime {
     }
 
     /// One site of each other process.
-    pub(super) fn one_of_each_process(&self) -> &[SiteId] {
-        self.others.get_or_init(|| {
-            let mut first: BTreeMap<String, SiteId> = BTreeMap::new();
-            for (wire, site) in
-                self.wire.iter().flat_map(|w| w.sites().into_iter().map(move |s| (w, s)))
-            {
-                let node = wire.reach(site).map_or_else(|| site.to_string(), |reach| reach.node);
-                first.entry(node).or_insert(site);
-            }
-            first.into_values().collect()
-        })
+    pub(super) fn one_of_each_process(&self) -> Vec<SiteId> {
+        let mut first: BTreeMap<String, SiteId> = BTreeMap::new();
+        for (wire, site) in
+            self.wire.iter().flat_map(|w| w.sites().into_iter().map(move |s| (w, s)))
+        {
+            let node = wire.reach(site).map_or_else(|| site.to_string(), |reach| reach.node);
+            first.entry(node).or_insert(site);
+        }
+        first.into_values().collect()
+    }
+
+    /// Has the wire look who belongs to the cluster.
+    pub(crate) fn learn(&self) {
+        self.wire.iter().for_each(|wire| wire.learn());
+    }
+
+    /// A process has left the cluster.
+    pub(super) fn left(&self, name: &str) {
+        self.wire.iter().for_each(|wire| wire.left(name));
     }
 
     /// Asks the process with the conductor; before others, if it `is_urgent`.

@@ -251,6 +251,14 @@ impl Transport for Embedded {
         self.elsewhere(site).and_then(|remote| remote.reach(site))
     }
 
+    fn learn(&self) {
+        self.here.runtime.learn();
+    }
+
+    fn left(&self, name: &str) {
+        self.here.runtime.left(name);
+    }
+
     fn domains(&self) -> Domains {
         self.here.runtime.domains()
     }
@@ -282,9 +290,9 @@ impl Transport for Embedded {
 
     async fn latest(&self) -> (Time, bool) {
         let runtime = &self.here.runtime;
-        let others = runtime.one_of_each_process().iter().filter_map(|site| {
-            let remote = self.elsewhere(*site)?;
-            Some(remote.latest(*site))
+        let others = runtime.one_of_each_process().into_iter().filter_map(|site| {
+            let remote = self.elsewhere(site)?;
+            Some(remote.latest(site))
         });
         // No client of this process sees the rows of a process that cannot be reached.
         let latest = join_all(others).await;

@@ -17,7 +17,9 @@ use super::messages::{
     Answer, Ask, Define, Freed, LockAnswer, News, Place, RanThere, Sample, Seat, Wrong, read, write,
 };
 use super::{LEASE_NS, Listener, POLL_NS, samples};
-use crate::conductor::{Conductor, begin_news, set_ordered, set_pins, turn_plans};
+use crate::conductor::{
+    Conductor, add_node, begin_news, remove_node, set_ordered, set_pins, turn_plans,
+};
 use crate::error::Error;
 use crate::open::{CancelReason, CancelToken, Gateway, OpenError, Owner};
 use crate::router::{Call, Heard, Session};
@@ -580,6 +582,8 @@ impl<T: Transport> Desk<T> {
                 conductor.control_reconfiguration(number, control)?
             }
             Define::Reverse(number) => return conductor.reverse_reconfiguration(number),
+            Define::AddNode(joined) => drop(add_node(conductor, joined).await?),
+            Define::RemoveNode(name) => remove_node(conductor, &name).await?,
         }
         Ok(0)
     }

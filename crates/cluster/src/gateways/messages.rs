@@ -6,6 +6,7 @@
 use super::inquiries::Replied;
 use crate::catalog::Missing;
 use crate::error::Error;
+use crate::joined::Joined;
 use crate::open::{LockMode, Owner};
 use crate::ordered::{Applied, NotOrdered};
 use crate::reconfiguration::Control;
@@ -92,6 +93,10 @@ pub(crate) enum Define {
     Reconfigure(String, Vec<(Change, String)>),
     Control(u64, Control),
     Reverse(u64),
+    /// A process joins the cluster.
+    AddNode(Joined),
+    /// A process leaves the cluster.
+    RemoveNode(String),
 }
 
 /// The conductor's answer.
@@ -181,6 +186,10 @@ pub(crate) enum News {
     Left(Seat),
     /// A gateway asks the others; the number of its question.
     Asked(Seat, u64, Vec<u8>),
+    /// A process has joined the cluster.
+    NodeJoined,
+    /// The process of this name has left the cluster.
+    NodeLeft(String),
 }
 
 /// An error, as it can be sent.

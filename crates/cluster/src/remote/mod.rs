@@ -69,6 +69,12 @@ pub trait Wire: Send + Sync {
     /// All sites that it reaches.
     fn sites(&self) -> Vec<SiteId>;
 
+    /// Processes may have joined the cluster: looks who belongs to it.
+    fn learn(&self) {}
+
+    /// The process of this name has left the cluster. It may be this one.
+    fn left(&self, _name: &str) {}
+
     /// The location of a site; `None` if the wire does not know.
     fn reach(&self, _site: SiteId) -> Option<Reach> {
         None

@@ -77,7 +77,7 @@ fn envelopes_pass_without_a_database_and_strangers_are_refused() {
     until("a stranger is told why", || {
         net_z.send_envelope("a", b"mine");
         let why = net_z.envelope_trouble("a").unwrap_or_default();
-        why == "`a` was not told of a process named `z`; give all processes the same list"
+        why == "`a` knows no process named `z`: give all processes the same list, or let it join"
     });
     assert!(boxes[0].0.lock().unwrap().iter().all(|(from, _)| from == "b"));
     assert_eq!(net_a.envelope_trouble("c").as_deref(), Some("it is not in the list"));

@@ -610,6 +610,7 @@ fn design(
         }
         DesignStatement::FusedRows(_) => check_all_designs(&who, "let rows move")?,
         DesignStatement::Checkpoint => check_superuser(&who, "make checkpoints")?,
+        DesignStatement::RemoveNode(_) => check_superuser(&who, "remove nodes")?,
         DesignStatement::Autopilot(_) | DesignStatement::AutopilotProcessor(_) => {
             check_all_designs(&who, "set the autopilot")?;
         }
@@ -647,6 +648,7 @@ fn design(
         | DesignStatement::ChangesPerMinute(_)
         | DesignStatement::Approve(_)
         | DesignStatement::Reject(..)
+        | DesignStatement::RemoveNode(_)
         | DesignStatement::Reconfigure(_) => "ALTER SYSTEM",
         DesignStatement::Checkpoint => "CHECKPOINT",
         _ => "ALTER TABLE",

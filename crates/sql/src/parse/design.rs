@@ -42,6 +42,8 @@ pub enum DesignStatement {
     Approve(u64),
     /// `ALTER SYSTEM REJECT PROPOSAL 3 BECAUSE 'reason'`
     Reject(u64, Option<String>),
+    /// `ALTER SYSTEM REMOVE NODE 'd'`: a process that has joined the cluster leaves it.
+    RemoveNode(String),
     /// CHECKPOINT: at every site.
     Checkpoint,
 }
@@ -124,14 +126,22 @@ pub(super) fn system(tokens: &[TokenWithSpan]) -> Result<DesignStatement, Parser
             expect(&mut parser, "EOF")?;
             return Ok(DesignStatement::Reconfigure(Reconfigure::Drain(sites)));
         }
+        "REMOVE" => {
+            expect(&mut parser, "NODE")?;
+            let name = match parser.peek_token().token {
+                Token::SingleQuotedString(_) => parser.parse_literal_string()?,
+                _ => parser.parse_identifier()?.value,
+            };
+            expect(&mut parser, "EOF")?;
+            return Ok(DesignStatement::RemoveNode(name));
+        }
         "APPROVE" | "REJECT" => return proposal(parser, verb == "APPROVE"),
         "PAUSE" => Reconfigure::Pause,
         "RESUME" => Reconfigure::Resume,
         "CANCEL" => Reconfigure::Cancel,
         "REVERSE" => Reconfigure::Reverse,
         other => {
-            let known =
-                "SET, RECONFIGURE, PAUSE, RESUME, CANCEL, REVERSE, DRAIN, APPROVE or REJECT";
+            let known = "SET, RECONFIGURE, PAUSE, RESUME, CANCEL, REVERSE, DRAIN, REMOVE, APPROVE or REJECT";
             let wrong = format!("Expected: {known}, found: {other}");
             return Err(ParserError::ParserError(wrong));
         }

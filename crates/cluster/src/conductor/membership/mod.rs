@@ -28,7 +28,7 @@ pub(crate) use unheard::{Unheard, has_not_heard};
 
 use super::backlog::Backlog;
 use super::change::sites_of;
-use super::{Conductor, backups};
+use super::{Conductor, backups, nodes};
 use crate::error::Error;
 use crate::transport::Transport;
 use evacuation::Evacuation;
@@ -222,7 +222,9 @@ impl<T: Transport> Conductor<T> {
     /// Readmits a site, retrying until it succeeds. Ends if the site becomes unreachable: its next
     /// restart queues it again.
     async fn readmit_in_the_end(&self, site: SiteId) {
-        while self.readmit(site).await.is_err() && self.check_site(site).is_ok() {
+        let readmit =
+            async || nodes::bring_in(self, site).await.is_ok() && self.readmit(site).await.is_ok();
+        while !readmit().await && self.check_site(site).is_ok() {
             self.transport.retry(site).await;
         }
     }
@@ -324,6 +326,12 @@ async fn describe<T: Transport>(transport: &T, site: SiteId) -> Result<Vec<Holdi
         Answer::Holdings(held) => Ok(held),
         _ => unreachable!("a description was asked for"),
     }
+}
+
+/// A site is not of the database any more.
+pub(super) fn forget<T: Transport>(conductor: &Conductor<T>, site: SiteId) {
+    conductor.membership.members.lock().forget(site);
+    lost::note_found(conductor, site);
 }
 
 /// True if a site has a copy of any partition.

@@ -111,6 +111,11 @@ impl Members {
         !member.is_untold
     }
 
+    /// A site is not of the database any more.
+    pub(super) fn forget(&mut self, site: SiteId) {
+        self.0.entry(site).or_default().standing = Standing::Up;
+    }
+
     /// Begins a task with sites; false while one is under way with any of them.
     pub(super) fn begin(&mut self, sites: &SiteSet, towards: Towards) -> bool {
         if sites.iter().any(|site| self.towards(site).is_some()) {
