@@ -28,7 +28,8 @@
 //!
 //! The first line has the number of the format. A newer program reads older formats (1 had no
 //! number, 2 no changes, 3 no pins, 4 no terms, 5 no ordered tables, 6 no [processes that have
-//! joined](crate::joined)), and writes its own with the next change. An unknown number is refused with a message.
+//! joined](crate::joined)), and writes its own with the next change. An unknown number is refused
+//! with a message.
 
 use isomer_design::{Backups, Design, Key, Placement, SiteId, SiteSet, TableDesign, TableId};
 use serde::{Deserialize, Serialize};
