@@ -545,9 +545,10 @@ fn open(
         };
         let Some(belongs) = belongs else { return Ok(None) };
         let sites = place.all_sites();
+        let may_be_gone = logs.is_some() && belongs.is_founded();
         let net = place.join(&args.data, belongs, logs.clone(), args.cluster.trust_network)?;
         can_restart(&net, stop);
-        if !wait_for_all(&net, stop)? {
+        if !wait_for_all(&net, stop, may_be_gone)? {
             return Ok(None);
         }
         options = options.sites(&sites).elsewhere(net.clone());

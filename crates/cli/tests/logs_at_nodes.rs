@@ -79,6 +79,41 @@ fn any_process_is_killed_and_catches_up_while_the_others_commit() {
 }
 
 #[test]
+fn the_cluster_starts_without_one_of_its_machines() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let cluster = Cluster::new(folder.path(), &format!("failover_seconds = 2\n{KEYS}"));
+    (0..3).for_each(|at| cluster.start(at));
+    cluster.keep_design();
+    let mut client = cluster.client();
+    client
+        .batch_execute(
+            "create table t (id int primary key); insert into t select generate_series(1, 300);
+             alter table t split at (100); alter table t split at (200);
+             alter table t remaster at (100) to site 2;
+             alter table t remaster at (200) to site 3",
+        )
+        .expect("a table with a backup");
+    drop(client);
+    until_level(&cluster);
+    // All machines lose their power, and one does not come back.
+    cluster.kill_all();
+    [0, 1].iter().for_each(|at| cluster.start(*at));
+    let mut client = cluster.client();
+    let count = "select count(*) from t";
+    wait_for("others have taken over", || {
+        client.query_one(count, &[]).is_ok_and(|row| row.get::<_, i64>(0) == 300)
+    });
+    client.batch_execute("insert into t values (301)").expect("two processes are a majority");
+    cluster.start(2);
+    cluster.until_whole();
+    wait_for("it is readmitted", || {
+        let ill = "select count(*) from isomer.sites where health not like 'ok%'";
+        client.query_one(ill, &[]).is_ok_and(|row| row.get::<_, i64>(0) == 0)
+    });
+    assert_eq!(client.query_one(count, &[]).expect("rows").get::<_, i64>(0), 301);
+}
+
+#[test]
 fn without_a_majority_a_commit_waits_and_goes_on_when_one_returns() {
     let folder = tempfile::tempdir().expect("a folder");
     let cluster = Cluster::new(folder.path(), KEYS);

@@ -226,6 +226,11 @@ pub(crate) struct Belongs {
 }
 
 impl Belongs {
+    /// True if the database exists, as far as this process knows.
+    pub(crate) fn is_founded(&self) -> bool {
+        !self.known.is_empty()
+    }
+
     /// The knowledge in the folder. The process with the router may draw a new number.
     pub(crate) fn by_folder(
         folder: &Path,
@@ -471,16 +476,19 @@ fn bind(address: &str, may_be_open: bool) -> Result<TcpListener, Failure> {
 }
 
 /// Waits until all other processes can be reached, and reports missing ones periodically; `false`
-/// if a stop was requested.
+/// if a stop was requested. If others `may_be_gone`, those that are declared dead are not waited
+/// for: the logs say what they had.
 ///
 /// # Errors
 /// If a process belongs to another cluster and will therefore never be reached.
-pub(crate) fn wait_for_all(net: &Net, stop: &Stop) -> Result<bool, Failure> {
+pub(crate) fn wait_for_all(net: &Net, stop: &Stop, may_be_gone: bool) -> Result<bool, Failure> {
     net.dial();
     let (begun, mut told) = (clock::now_us(), 0);
+    let is_missing = |peer: &PeerState| {
+        peer.reached.is_err() && !(may_be_gone && net.is_gone(&peer.member.name))
+    };
     loop {
-        let missing: Vec<PeerState> =
-            net.peers().into_iter().filter(|peer| peer.reached.is_err()).collect();
+        let missing: Vec<PeerState> = net.peers().into_iter().filter(is_missing).collect();
         if missing.is_empty() {
             return Ok(true);
         }
