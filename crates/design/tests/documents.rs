@@ -78,7 +78,7 @@ fn readme_is_short_and_leads_with_the_product() {
 
 /// The rows of README's status table, and the file of tests that shows each; `None` for a feature
 /// that is not there.
-const STATUS: [(&str, Option<&str>); 9] = [
+const STATUS: [(&str, Option<&str>); 10] = [
     ("SQL over the PostgreSQL protocol", Some("crates/server/tests/cases.rs")),
     ("Snapshot isolation; SERIALIZABLE by validation", Some("crates/cli/tests/histories/main.rs")),
     ("Split, merge, remaster, replicate", Some("crates/server/tests/resharding.rs")),
@@ -88,6 +88,7 @@ const STATUS: [(&str, Option<&str>); 9] = [
     ("[Ordered tables]", Some("crates/cluster/src/ordered/tests.rs")),
     ("[Console]", Some("crates/console/tests")),
     ("Clients at every process", Some("crates/cli/tests/gateways.rs")),
+    ("Processes join a running cluster", Some("crates/cli/tests/joining.rs")),
 ];
 
 #[test]

@@ -107,6 +107,7 @@ fn status(args: &StatusArgs) -> Result<(), Failure> {
         let answer = ask_status(name, address, tls.as_ref(), limit);
         let role = match answer.as_ref().map(|status| status.role) {
             Ok(Role::Router) => "router",
+            Ok(Role::Standby) if process.joined => "has joined",
             Ok(Role::Standby) => "stands by",
             Ok(Role::Node) => "node",
             Err(_) => "",
