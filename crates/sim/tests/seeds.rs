@@ -125,6 +125,9 @@ fn seeds_that_failed_once_keep_every_promise() {
         // A reader held a lock while it waited for a copy that its master no longer fed. A change
         // waited for the lock, and the drop of the copy for the change.
         (911_572, SimOptions { failover: true, serializable: true, ..usual }),
+        // A readmission lost a step. Another of its steps waited for a lock, and the owner of that
+        // lock for a follower without a copy, which the lost step was to unfollow.
+        (918_332, SimOptions { failover: true, serializable: true, ..usual }),
         // The readmission of a node's site ended when the node failed, and the conductor never
         // learned that the node was back.
         (19, SimOptions { failover: true, cluster: true, ..usual }),

@@ -13,6 +13,7 @@
 //! [`lost`] keeps the sites in whose place others act; [`unheard`] is about those that it cannot
 //! ask.
 
+mod acquisition;
 mod evacuation;
 mod lost;
 mod lost_batch;
