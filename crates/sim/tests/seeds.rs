@@ -135,6 +135,13 @@ fn seeds_that_failed_once_keep_every_promise() {
         (85, SimOptions { failover: true, cluster: true, ..usual }),
         // Sites returned while the conductor told no site the numbers of backups any more.
         (607, SimOptions { failover: true, cluster: true, ..usual }),
+        // A step of a readmission was refused, and another of its steps waited for its effect.
+        (30_249, SimOptions { failover: true, cluster: true, ..usual }),
+        (32_187, SimOptions { failover: true, cluster: true, ..usual }),
+        // A backup lost in a restart what it had acknowledged in memory, and took over a partition
+        // whose release it had not received.
+        (31_109, SimOptions { failover: true, cluster: true, ..usual }),
+        (32_844, SimOptions { failover: true, cluster: true, ..usual }),
         (915_000, SimOptions { failover: true, serializable: true, ..usual }),
         // The former owner of a log served an old version of a row, and a commit looked
         // lost.

@@ -14,6 +14,7 @@
 //! ask.
 
 mod acquisition;
+mod beyond;
 mod evacuation;
 mod lost;
 mod lost_batch;
