@@ -138,6 +138,9 @@ fn seeds_that_failed_once_keep_every_promise() {
         // A step of a readmission was refused, and another of its steps waited for its effect.
         (30_249, SimOptions { failover: true, cluster: true, ..usual }),
         (32_187, SimOptions { failover: true, cluster: true, ..usual }),
+        // A client had reserved a partition, and waited for a follower without a copy. Only a
+        // readmission that waited for the reservation could unfollow it.
+        (42_886, SimOptions { failover: true, cluster: true, ..usual }),
         // A backup lost in a restart what it had acknowledged in memory, and took over a partition
         // whose release it had not received.
         (31_109, SimOptions { failover: true, cluster: true, ..usual }),

@@ -18,6 +18,7 @@ mod beyond;
 mod evacuation;
 mod lost;
 mod lost_batch;
+mod meeting;
 mod promotion;
 mod readmission;
 mod report;

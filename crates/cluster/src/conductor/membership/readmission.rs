@@ -24,17 +24,17 @@
 //! not undo it, but enters it in the design.
 
 use super::lost::note_found;
-use super::state::{Replaced, Towards};
+use super::state::Towards;
 use super::unheard::hear;
 use super::{AT_ONCE, describe, places, ranges};
 use crate::conductor::{Conductor, Reservation, backups, drained, protocol};
 use crate::transport::Transport;
 use futures_util::StreamExt;
-use futures_util::future::{Either, LocalBoxFuture, select, try_join_all};
+use futures_util::future::{Either, LocalBoxFuture, join_all, select, try_join_all};
 use futures_util::stream::FuturesUnordered;
 use isomer_design::{Change, Design, Key, KeyRange, Placement, SiteId, SiteSet, TableId};
 use isomer_log::LogError;
-use isomer_site::{Answer, Holding, Refusal, Step, TxnId};
+use isomer_site::{Holding, Refusal, Step};
 use std::collections::{BTreeSet, VecDeque};
 use std::pin::pin;
 
@@ -97,30 +97,6 @@ impl<'c, T: Transport> Readmission<'c, T> {
         // No copies were placed there until now.
         backups::restore_at(self.conductor, site);
         Ok(())
-    }
-
-    /// Tells the site what it has missed while it was down, and returns those of its holdings for
-    /// which `is_such` is true. They have acquired what was only released to them.
-    async fn meet(&self, is_such: impl Fn(&Holding) -> bool) -> Result<Vec<Holding>, Refusal> {
-        let (site, transport) = (self.site, &self.conductor.transport);
-        let is_replaced = self.conductor.membership.is_replaced(site);
-        match is_replaced {
-            true => drop(transport.step(site, Step::Replaced(site)).await?),
-            // All of its messages are still valid, and others may wait for its answers.
-            false => self.have_heard(site).await?,
-        }
-        self.tell_whom_to_hear(site).await?;
-        let held = async || {
-            let mut held = describe(transport, site).await?;
-            held.retain(&is_such);
-            Ok::<_, Refusal>(held)
-        };
-        if !is_replaced {
-            // Before anything is reserved: a task that has reserved one of these may wait for the
-            // site.
-            self.acquire_released(&held().await?).await?;
-        }
-        held().await
     }
 
     /// Readmits holdings. Concurrently: a partition to reconcile may be locked by a task that waits
@@ -215,6 +191,7 @@ impl<'c, T: Transport> Readmission<'c, T> {
         if is_well() || self.is_kept(site, holding) {
             return Ok(());
         }
+        self.unfollow_unplaced(holding).await?;
         let is_to_go = || !self.is_placed(site, table, &range) || self.is_torn(site, holding);
         let waiting = match is_to_go() {
             true => self.waiting_for(site, holding).await?,
@@ -237,6 +214,36 @@ impl<'c, T: Transport> Readmission<'c, T> {
             }
         }
         Ok(())
+    }
+
+    /// Ends the following of a partition by sites without a copy, by the design and the changes
+    /// under way. Nothing is reserved, because a transaction that has reserved the partition may
+    /// wait for their acknowledgements. No such change begins before the site is readmitted.
+    async fn unfollow_unplaced(&self, holding: &Holding) -> Result<(), Refusal> {
+        let Holding { table, range, followers, .. } = holding;
+        if holding.source.is_some() || self.master_of(*table, &range.start) != Some(self.site) {
+            return Ok(());
+        }
+        let adds = |follower: SiteId, change: &Change| match change {
+            Change::AddReplica { table: of, start, site } => {
+                of == table && range.contains(start) && *site == follower
+            }
+            Change::Remaster { table: of, start, .. } => of == table && range.contains(start),
+            _ => false,
+        };
+        let design = self.conductor.design();
+        let is_placed = |follower: SiteId| {
+            let mut within = design.partitions_in(*table, range);
+            within.any(|(_, placement)| placement.holds(follower))
+                || self.conductor.jobs.any(|change| adds(follower, change))
+        };
+        let unplaced = followers.iter().filter(|follower| !is_placed(*follower));
+        let each = unplaced.map(|follower| {
+            let unfollow = Step::Unfollow(*table, range.start.clone(), follower);
+            self.conductor.transport.step(self.site, unfollow)
+        });
+        // Concurrently, as for changes that are half made.
+        join_all(each).await.into_iter().try_for_each(|done| done.map(drop))
     }
 
     /// The copies at the site that may have to be merged with a copy that the design does not give
@@ -539,61 +546,6 @@ impl<'c, T: Transport> Readmission<'c, T> {
             None => {
                 let step = Step::Discard(table, range.clone());
                 self.conductor.transport.step(site, step).await.map(drop)
-            }
-        }
-    }
-
-    /// Makes the other sites accept the site's messages again. Sites with failed logs are told when
-    /// they restart.
-    async fn have_heard(&self, site: SiteId) -> Result<(), Refusal> {
-        for other in self.conductor.design().sites().iter().filter(|other| *other != site) {
-            if self.conductor.transport.failure(other).is_some() {
-                continue;
-            }
-            match protocol::ask(&self.conductor.transport, other, Step::Admit(site)).await {
-                Err(Refusal::Log(error)) if error.is_final() => {}
-                admitted => drop(admitted?),
-            }
-        }
-        Ok(())
-    }
-
-    /// Tells a site which others to accept messages of. Work under way may wait until the site
-    /// knows which sites are up, and which are replaced.
-    async fn tell_whom_to_hear(&self, site: SiteId) -> Result<(), Refusal> {
-        for other in self.conductor.design().sites().iter().filter(|other| *other != site) {
-            self.let_hear(site, other).await?;
-        }
-        Ok(())
-    }
-
-    /// Makes a site accept the messages of another, or fences it, as the remaining sites do. The
-    /// site was down when those were told.
-    async fn let_hear(&self, site: SiteId, other: SiteId) -> Result<(), Refusal> {
-        // A takeover or readmission of that other site waits until this is dropped.
-        let _saying = self.conductor.membership.say_of(other);
-        loop {
-            let replaced = self.conductor.membership.replaced(other);
-            let is_replaced = replaced.is_some();
-            match replaced {
-                Some(Replaced { decided, .. }) => {
-                    let fenced = self.conductor.transport.step(site, Step::Fence(other)).await?;
-                    if let (Answer::Fenced(fenced), Some(decided)) = (fenced, decided) {
-                        // They were down together, so the site could not be told before.
-                        let outcome = |txn: &TxnId| (*txn, decided.get(txn).copied());
-                        let outcomes = fenced.in_doubt.iter().map(outcome).collect();
-                        self.conductor.transport.step(site, Step::EndInDoubt(outcomes)).await?;
-                    }
-                    self.conductor.transport.step(site, Step::Replaced(other)).await?;
-                }
-                // The takeover that is under way will tell the site.
-                None if self.conductor.membership.is_taken_over(other) => {}
-                None => drop(self.conductor.transport.step(site, Step::Admit(other)).await?),
-            }
-            // A readmission that was under way may have admitted the other site before the last of
-            // these steps.
-            if self.conductor.membership.is_replaced(other) == is_replaced {
-                return Ok(());
             }
         }
     }
