@@ -76,19 +76,22 @@ fn a_table_is_created_while_a_site_cannot_be_readmitted() {
         created.expect("it needs no other site");
     });
     assert!(world.is_done(created) && !world.is_done(readmitting));
-    // Backups need all sites.
+    // Backups need all sites, and wait for them.
     let refused = begin(&cluster, |cluster| async move {
         let backups = Backups { count: 1, on_disk: true };
         let refused = cluster.set_backups(TableId(2), backups).await.expect_err("s2 is not back");
         assert!(refused.to_string().contains("s2"), "{refused}");
     });
-    assert!(world.is_done(refused));
-    world.let_all_go();
-    world.run_for(SECOND_NS, || false);
+    assert!(!world.is_done(refused), "it waits for the readmission");
+    world.run_for(10 * SECOND_NS, || world.is_done(refused));
+    assert!(world.is_done(refused), "it does not wait for long");
     let backed = begin(&cluster, |cluster| async move {
         let backups = Backups { count: 1, on_disk: true };
         cluster.set_backups(TableId(2), backups).await.expect("s2 is readmitted");
     });
+    assert!(!world.is_done(backed));
+    world.let_all_go();
+    world.run_for(SECOND_NS, || world.is_done(backed));
     assert!(world.is_done(backed));
     world.end();
 }

@@ -125,6 +125,9 @@ fn seeds_that_failed_once_keep_every_promise() {
         // A reader held a lock while it waited for a copy that its master no longer fed. A change
         // waited for the lock, and the drop of the copy for the change.
         (911_572, SimOptions { failover: true, serializable: true, ..usual }),
+        // A readmission lost a step. Another of its steps waited for a lock, and the owner of that
+        // lock for a follower without a copy, which the lost step was to unfollow.
+        (918_332, SimOptions { failover: true, serializable: true, ..usual }),
         // The readmission of a node's site ended when the node failed, and the conductor never
         // learned that the node was back.
         (19, SimOptions { failover: true, cluster: true, ..usual }),
@@ -132,6 +135,16 @@ fn seeds_that_failed_once_keep_every_promise() {
         (85, SimOptions { failover: true, cluster: true, ..usual }),
         // Sites returned while the conductor told no site the numbers of backups any more.
         (607, SimOptions { failover: true, cluster: true, ..usual }),
+        // A step of a readmission was refused, and another of its steps waited for its effect.
+        (30_249, SimOptions { failover: true, cluster: true, ..usual }),
+        (32_187, SimOptions { failover: true, cluster: true, ..usual }),
+        // A client had reserved a partition, and waited for a follower without a copy. Only a
+        // readmission that waited for the reservation could unfollow it.
+        (42_886, SimOptions { failover: true, cluster: true, ..usual }),
+        // A backup lost in a restart what it had acknowledged in memory, and took over a partition
+        // whose release it had not received.
+        (31_109, SimOptions { failover: true, cluster: true, ..usual }),
+        (32_844, SimOptions { failover: true, cluster: true, ..usual }),
         (915_000, SimOptions { failover: true, serializable: true, ..usual }),
         // The former owner of a log served an old version of a row, and a commit looked
         // lost.

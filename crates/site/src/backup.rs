@@ -72,6 +72,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Poll, Waker};
 
 /// Number of an event that backups must acknowledge; counts from 1 over a run of the site.
@@ -94,6 +95,21 @@ pub(crate) struct Seen {
 pub(crate) struct BackupTable {
     waits: Mutex<Waits>,
     due: Mutex<Vec<Due>>,
+    /// The number of times at which tickets became void: the length of `Waits::voided`.
+    void_count: AtomicUsize,
+}
+
+/// A moment before a read, as the number of times at which tickets had become void.
+#[derive(Clone, Copy)]
+pub(crate) struct BeforeRead(usize);
+
+/// The end of the tickets of a partition that has left the site.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// They need no acknowledgement any more.
+    Closed,
+    /// Other sites have taken the partition over, and will never acknowledge them.
+    Void,
 }
 
 /// At a master: tickets that are not closed.
@@ -259,7 +275,7 @@ impl Waits {
     }
 
     /// True if a reader that has seen all tickets up to this one may have seen one that became void
-    /// since. Later readers cannot find the rows of a void ticket.
+    /// since. Readers that begin later cannot find the rows of a void ticket.
     fn may_have_seen_void(&self, ticket: Ticket) -> bool {
         self.voided.range(ticket + 1..).any(|(_, first)| *first <= ticket)
     }
@@ -299,9 +315,26 @@ impl Site {
         Some(ticket)
     }
 
-    /// The last ticket that a reader of these tables may have seen; 0 if none has backups.
-    pub(crate) fn seen_ticket<'t>(&self, mut tables: impl Iterator<Item = &'t Table>) -> Ticket {
-        if tables.any(Table::is_backed) { self.last_ticket() } else { 0 }
+    /// Begins a read, for [`Site::seen_ticket`]. To be called before it looks its partitions up.
+    pub(crate) fn begin_read(&self) -> BeforeRead {
+        BeforeRead(self.backups.void_count.load(Ordering::SeqCst))
+    }
+
+    /// The last ticket that a read of these tables may have seen; 0 if none has backups. If tickets
+    /// have become void during the read, the read may have seen one of these. Then this is a ticket
+    /// from before, so that the reply is refused.
+    pub(crate) fn seen_ticket<'t>(
+        &self,
+        BeforeRead(void_count): BeforeRead,
+        mut tables: impl Iterator<Item = &'t Table>,
+    ) -> Ticket {
+        if !tables.any(Table::is_backed) {
+            return 0;
+        }
+        let waits = self.backups.waits.lock();
+        let since = waits.voided.len() - void_count;
+        let next = since.checked_sub(1).and_then(|nth| waits.voided.keys().nth_back(nth));
+        next.map_or(waits.last, |next| next - 1)
     }
 
     pub(crate) fn last_ticket(&self) -> Ticket {
@@ -642,25 +675,21 @@ impl Site {
         }
     }
 
-    /// Makes the open tickets of a partition void, because other sites have taken it over.
-    pub(crate) fn void_tickets(&self, partition: &SitePartition) {
-        let mut waits = self.backups.waits.lock();
-        let Some(book) = waits.books.get(&place(partition)) else { return };
-        let open: BTreeSet<Ticket> = book.open.iter().map(|(_, ticket)| *ticket).collect();
-        if let Some(first) = open.first().copied() {
-            waits.last += 1;
-            let next = waits.last;
-            waits.voided.insert(next, first);
-            waits.void.extend(open);
-        }
-    }
-
-    /// Closes the tickets of a partition that has left the site.
-    pub(crate) fn end_tickets(&self, partition: &SitePartition) {
+    /// Ends the tickets of a partition that has left the site. New reads do not find it any more.
+    pub(crate) fn end_tickets(&self, partition: &SitePartition, ending: Ending) {
         let place = place(partition);
         let mut waits = self.backups.waits.lock();
         let Some(book) = waits.books.remove(&place) else { return };
         let open: Vec<Ticket> = book.open.into_iter().map(|(_, ticket)| ticket).collect();
+        if ending == Ending::Void
+            && let Some(first) = open.iter().min().copied()
+        {
+            waits.last += 1;
+            let next = waits.last;
+            waits.voided.insert(next, first);
+            waits.void.extend(&open);
+            self.backups.void_count.store(waits.voided.len(), Ordering::SeqCst);
+        }
         let woken = waits.close(&place, &open);
         drop(waits);
         woken.into_iter().for_each(Waker::wake);

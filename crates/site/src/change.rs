@@ -16,6 +16,7 @@
 //! then on no site writes, until the new master has applied the release, and with it all earlier
 //! events. It then takes the mastership with an event of its own. Only that partition waits.
 
+use crate::backup::Ending;
 use crate::error::Refusal;
 use crate::failover::until_sole;
 use crate::frame::FrameKind;
@@ -245,7 +246,7 @@ impl Site {
                 self.progress_of(&partition, || is_let_go() || partition.is_gone()).await?;
                 continue;
             }
-            self.end_copy(&table, &partition)?;
+            self.end_copy(&table, &partition, Ending::Closed)?;
         }
         self.forget_early_events(table.id, range);
         self.lasting(self.log.end()).await
@@ -262,6 +263,7 @@ impl Site {
         &self,
         table: &Arc<Table>,
         partition: &Arc<SitePartition>,
+        ending: Ending,
     ) -> Result<(), Refusal> {
         self.begin_publishing(partition);
         let mut frame = FrameWriter::new(FrameKind::Commit);
@@ -272,7 +274,7 @@ impl Site {
         let _shaping = self.shaping.read();
         match self.append(frame, std::iter::once(SiteSet::EMPTY)) {
             Ok(_) => {
-                self.end_replica(table, partition);
+                self.end_replica(table, partition, ending);
                 Ok(())
             }
             Err(error) => {
@@ -488,15 +490,22 @@ impl Site {
     }
 
     /// Removes a replica from the site; its rows are freed later.
-    pub(crate) fn end_replica(&self, table: &Arc<Table>, partition: &SitePartition) {
+    pub(crate) fn end_replica(
+        &self,
+        table: &Arc<Table>,
+        partition: &SitePartition,
+        ending: Ending,
+    ) {
         let range = partition.range.clone();
         partition.retire();
-        self.end_tickets(partition);
         self.end_unheard(partition);
-        // A reader that misses the partition finds its rows in `dropped`, and waits for them.
-        let mut dropped = self.dropped.lock();
-        let readers = self.reshape(table, &[&partition.range.start], &[]);
-        dropped.push(Dropped { table: table.clone(), range, readers });
+        {
+            // A reader that misses the partition finds its rows in `dropped`, and waits for them.
+            let mut dropped = self.dropped.lock();
+            let readers = self.reshape(table, &[&partition.range.start], &[]);
+            dropped.push(Dropped { table: table.clone(), range, readers });
+        }
+        self.end_tickets(partition, ending);
     }
 
     fn change(

@@ -27,6 +27,7 @@
 //! **Left out.** A snapshot travels whole, from its master to the router and from there to the
 //! copy.
 
+use crate::backup::Ending;
 use crate::error::Refusal;
 use crate::frame::FrameKind;
 use crate::held::Held;
@@ -233,7 +234,7 @@ impl Site {
             // The master has unfollowed the older copy, and that event has not arrived here.
             let mut held = Held::default();
             if held.wait_for(&there).await {
-                self.end_copy(&table, &there)?;
+                self.end_copy(&table, &there, Ending::Closed)?;
             }
             drop(held);
             self.purged(&table, &snapshot.range).await;

@@ -25,7 +25,7 @@ mod read_at;
 
 pub use read_at::{Pin, Read, ReadSpan, SeenUpTo, VisitRow};
 
-use crate::backup::{Seen, Tickets};
+use crate::backup::{BeforeRead, Seen, Tickets};
 use crate::error::Failure;
 use crate::failover::until_sole;
 use crate::frame::FrameKind;
@@ -155,6 +155,7 @@ impl Site {
         waker: &Waker,
     ) -> Result<Result<Done, Wait>, Failure> {
         let footprint = request.footprint;
+        let before = self.begin_read();
         let tables = self.tables();
         let maps = Maps::load(&tables, footprint.items().iter());
         let resolved = self.resolve(&maps, footprint)?;
@@ -170,7 +171,7 @@ impl Site {
                 return Ok(Err(Wait));
             }
         };
-        self.run_at(&resolved, snapshot, request, progress, hold).map(Ok)
+        self.run_at((before, snapshot), &resolved, request, progress, hold).map(Ok)
     }
 
     /// Locks the partitions to write, in the order of keys.
@@ -203,8 +204,8 @@ impl Site {
 
     fn run_at(
         &self,
+        (before, snapshot): (BeforeRead, Time),
         resolved: &Resolved<'_>,
-        snapshot: Time,
         request: &mut Request<'_>,
         progress: &mut Progress<'_>,
         hold: &mut Hold<'_>,
@@ -231,7 +232,7 @@ impl Site {
         progress.run(&mut request.body, &mut txn, &self.procedures)?;
         let read_only = resolved.written.iter().any(|written| !written);
         let tables = resolved.tables.iter().map(|table| &***table);
-        let ticket = if read_only { self.seen_ticket(tables) } else { 0 };
+        let ticket = if read_only { self.seen_ticket(before, tables) } else { 0 };
         if txn.writes.is_empty() {
             let read = resolved.partitions.iter().map(|partition| partition.position()).max();
             let seen = Seen { position: read.unwrap_or(0), ticket };

@@ -32,6 +32,7 @@
 //!
 //! **Left out.** A failed log is not opened again while its process runs.
 
+use crate::backup::Ending;
 use crate::error::Refusal;
 use crate::frame::FrameKind;
 use crate::held::Held;
@@ -278,8 +279,7 @@ impl Site {
             self.batch.lock().wait_no_more(&partition);
             let mut held = Held::default();
             if held.wait_for(&partition).await {
-                self.void_tickets(&partition);
-                self.end_copy(&table, &partition)?;
+                self.end_copy(&table, &partition, Ending::Void)?;
             }
         }
         self.forget_early_events(table.id, range);

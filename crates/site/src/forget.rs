@@ -17,6 +17,7 @@
 //! before the other has answered, and the other fails as well, a takeover does not know of the
 //! loss. The empty index of the table, a few hundred bytes, is kept until the next start.
 
+use crate::backup::Ending;
 use crate::error::Refusal;
 use crate::frame::FrameKind;
 use crate::held::Held;
@@ -70,7 +71,7 @@ impl Site {
     /// Ends all partitions of a table; their rows are freed later.
     pub(crate) fn end_all(&self, table: &Arc<Table>) {
         for partition in table.overlapping(&KeyRange::all()) {
-            self.end_replica(table, &partition);
+            self.end_replica(table, &partition, Ending::Closed);
         }
         table.set_backups(Backups::NONE);
     }

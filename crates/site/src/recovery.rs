@@ -14,6 +14,7 @@
 //! Recovery ignores no damage. The suffix that the log itself cuts off was never acknowledged, and
 //! an unreadable frame is an error with its position.
 
+use crate::backup::Ending;
 use crate::checkpoint::{self, Decoded, PartitionState};
 use crate::copy::shown_until;
 use crate::frame::{FrameHead, FrameKind};
@@ -332,7 +333,7 @@ impl Site {
             let mut held = Held::default();
             let _ = held.lock_once(&partition);
             partition.begin_publishing();
-            self.end_replica(table, &partition);
+            self.end_replica(table, &partition, Ending::Closed);
             drop(held);
             self.purge_all_dropped();
         }

@@ -102,6 +102,25 @@ fn a_reader_of_a_void_commit_is_refused_also_when_it_asks_late() {
     assert_eq!((rows, master.until_durable(seen).is_ok()), (1, true), "a later reader");
 }
 
+/// The rows are discarded while a read visits them.
+#[test]
+fn a_reader_of_a_commit_that_becomes_void_during_the_read_is_refused() {
+    let master = Master::new();
+    assert!(!master.write(BACKED), "no backup has acknowledged it");
+    let key = Key::int(5);
+    let read = Read { table: BACKED, span: ReadSpan::Key(&key), limit: 1 };
+    let mut rows = 0;
+    let mut visit = |_: &[u8], _: &[u8], _: Time| {
+        rows += 1;
+        master.drive(master.site.step(Step::Discard(BACKED, KeyRange::all()))).unwrap();
+        ControlFlow::Continue(())
+    };
+    let seen = master.site.read_at(read, latest(&master.site), None, &mut visit);
+    let seen = master.drive(seen).unwrap();
+    assert_eq!(rows, 1);
+    assert!(matches!(master.until_durable(seen), Err(Failure::Unknown(_))));
+}
+
 /// Their copies were dropped while the master was away, so none of them ever acknowledges.
 #[test]
 fn followers_without_copies_leave_together() {

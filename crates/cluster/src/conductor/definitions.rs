@@ -35,6 +35,9 @@ use std::sync::Arc;
 /// The number that stands for all definitions in reservations. No table has it.
 const DEFINITIONS: TableId = TableId(0);
 
+/// How long a definition waits for the readmission of sites that are up again, in nanoseconds.
+const READMISSION_NS: u64 = 10_000_000_000;
+
 /// The environment of a conductor: its log, and the sites of its process.
 pub trait Home: Send + Sync {
     /// Keeps a definition, durably, as a whole or not at all. `after` is the design with it.
@@ -231,6 +234,7 @@ impl<T: Transport> Conductor<T> {
         backups: Backups,
         missing: Missing,
     ) -> Result<(), Error> {
+        until_readmitted(self, missing).await;
         let _reserved = self.reserve_definitions().await;
         let mut after = self.design();
         after.set_backups(table, backups).map_err(Box::new)?;
@@ -254,8 +258,8 @@ impl<T: Transport> Conductor<T> {
             Ok(wanted)
         };
         let design = wanted(&self.design())?;
-        let is_asked = |site: &SiteId| missing == Missing::Refused || self.is_usable(*site);
-        design.sites().iter().filter(is_asked).try_for_each(|site| check_readmitted(self, site))?;
+        let mut asked = design.sites().iter().filter(|site| is_asked(self, *site, missing));
+        asked.try_for_each(|site| check_readmitted(self, site))?;
         let mut changes = backups::lacking(self, &design, "it is to be a backup");
         changes.steps.retain(|step| step.change.table() == Some(table));
         let added = self.change_all(&changes).await;
@@ -378,14 +382,40 @@ impl<T: Transport> Conductor<T> {
     }
 }
 
+/// Waits until the sites that a number of backups needs are readmitted, for up to
+/// [`READMISSION_NS`]. The caller has reserved nothing: a readmission may wait for that.
+async fn until_readmitted<T: Transport>(conductor: &Conductor<T>, missing: Missing) {
+    let transport = &conductor.transport;
+    let until = transport.now().0 + READMISSION_NS;
+    let is_waited_for =
+        |site: &SiteId| is_asked(conductor, *site, missing) && is_returning(conductor, *site);
+    while transport.now().0 < until
+        && !transport.is_closing()
+        && let Some(site) = conductor.design().sites().iter().find(is_waited_for)
+    {
+        transport.retry(site).await;
+    }
+}
+
+/// True for a site that must be told the number of backups of a table.
+fn is_asked<T: Transport>(conductor: &Conductor<T>, site: SiteId, missing: Missing) -> bool {
+    missing == Missing::Refused || conductor.is_usable(site)
+}
+
 /// Fails if a site cannot be reached, or was away and is not readmitted yet. A site whose log
 /// has failed needs no definition: it restarts before it serves again.
 fn check_readmitted<T: Transport>(conductor: &Conductor<T>, site: SiteId) -> Result<(), Error> {
     conductor.check_site(site)?;
-    match conductor.transport.failure(site).is_none() && conductor.is_given_up(site) {
+    match is_returning(conductor, site) {
         true => Err(not_known(site)),
         false => Ok(()),
     }
+}
+
+/// True for a site that can be reached, was away, and is not readmitted yet.
+fn is_returning<T: Transport>(conductor: &Conductor<T>, site: SiteId) -> bool {
+    let is_up = conductor.transport.failure(site).is_none() && conductor.check_site(site).is_ok();
+    is_up && conductor.is_given_up(site)
 }
 
 async fn tell_backups<T: Transport>(

@@ -156,6 +156,7 @@ impl Site {
         visit: VisitRow<'_>,
         waker: &Waker,
     ) -> Result<Result<Seen, Wait>, Failure> {
+        let before = self.begin_read();
         let tables = self.tables();
         let maps = Maps::load(&tables, footprint.items().iter());
         let resolved = self.resolve(&maps, footprint)?;
@@ -185,7 +186,7 @@ impl Site {
             ReadSpan::Range(range, way) => context.scan_along(index, range, way, visit),
         }
         let positions = resolved.partitions.iter().map(|partition| partition.position());
-        let ticket = self.seen_ticket(resolved.tables.iter().map(|table| &***table));
+        let ticket = self.seen_ticket(before, resolved.tables.iter().map(|table| &***table));
         Ok(Ok(Seen { position: positions.max().unwrap_or(0), ticket }))
     }
 }

@@ -152,6 +152,7 @@ impl Site {
         context: &mut Context<'_>,
         waker: &Waker,
     ) -> Result<Result<Entered, Wait>, Failure> {
+        let before = self.begin_read();
         let tables = self.tables();
         let maps = Maps::load(&tables, footprint.items().iter());
         let resolved = self.resolve(&maps, footprint)?;
@@ -174,7 +175,7 @@ impl Site {
             return Ok(Err(Wait));
         }
         let positions = resolved.partitions.iter().map(|partition| partition.position());
-        let ticket = self.seen_ticket(resolved.tables.iter().map(|table| &***table));
+        let ticket = self.seen_ticket(before, resolved.tables.iter().map(|table| &***table));
         branch.seen = Seen { position: positions.max().unwrap_or(0), ticket };
         let is_fixed = resolved.written.iter().all(|written| *written);
         let rows = resolved.rows(footprint, context);

@@ -13,9 +13,12 @@
 //! [`lost`] keeps the sites in whose place others act; [`unheard`] is about those that it cannot
 //! ask.
 
+mod acquisition;
+mod beyond;
 mod evacuation;
 mod lost;
 mod lost_batch;
+mod meeting;
 mod promotion;
 mod readmission;
 mod report;

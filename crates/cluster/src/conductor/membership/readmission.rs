@@ -24,32 +24,40 @@
 //! not undo it, but enters it in the design.
 
 use super::lost::note_found;
-use super::state::{Replaced, Towards};
+use super::state::Towards;
 use super::unheard::hear;
 use super::{AT_ONCE, describe, places, ranges};
 use crate::conductor::{Conductor, Reservation, backups, drained, protocol};
 use crate::transport::Transport;
 use futures_util::StreamExt;
-use futures_util::future::{Either, select, try_join_all};
-use futures_util::stream::iter;
+use futures_util::future::{Either, LocalBoxFuture, join_all, select, try_join_all};
+use futures_util::stream::FuturesUnordered;
 use isomer_design::{Change, Design, Key, KeyRange, Placement, SiteId, SiteSet, TableId};
 use isomer_log::LogError;
-use isomer_site::{Answer, Holding, Refusal, Step, TxnId};
-use std::collections::BTreeSet;
+use isomer_site::{Holding, Refusal, Step};
+use std::collections::{BTreeSet, VecDeque};
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The readmission of one site. See the [module documentation](self).
 pub(super) struct Readmission<'c, T> {
-    conductor: &'c Conductor<T>,
-    site: SiteId,
-    /// A step was refused, so the readmission has to begin again.
-    is_refused: AtomicBool,
+    pub(super) conductor: &'c Conductor<T>,
+    pub(super) site: SiteId,
+}
+
+/// A holding, and why it was not readmitted.
+type Refused = (Holding, Refusal);
+
+/// The end of a task within the readmission of a site.
+enum Ended {
+    /// A holding was readmitted, or refused.
+    Holding(Result<(), Refused>),
+    /// The holdings to try again, or all that were refused before.
+    Meeting(Result<Vec<Holding>, Vec<Refused>>),
 }
 
 impl<'c, T: Transport> Readmission<'c, T> {
     pub(super) fn of(conductor: &'c Conductor<T>, site: SiteId) -> Readmission<'c, T> {
-        Readmission { conductor, site, is_refused: AtomicBool::new(false) }
+        Readmission { conductor, site }
     }
 
     /// Makes the site drop what the design does not give it any more, and makes it a member again.
@@ -70,29 +78,9 @@ impl<'c, T: Transport> Readmission<'c, T> {
         };
         self.conductor.nothing_said_of(site).await;
         hear(self.conductor, site).await?;
-        let is_replaced = self.conductor.membership.is_replaced(site);
-        match is_replaced {
-            true => drop(self.conductor.transport.step(site, Step::Replaced(site)).await?),
-            // All of its messages are still valid, and others may wait for its answers.
-            false => self.have_heard(site).await?,
-        }
-        self.tell_whom_to_hear(site).await?;
-        if !is_replaced {
-            // Before anything is reserved: a task that has reserved one of these may wait for the
-            // site.
-            self.acquire_released(site).await?;
-        }
-        // Concurrently: a partition to reconcile may be locked by a task that waits for another
-        // partition to reconcile.
-        let held = describe(&self.conductor.transport, site).await?;
+        let held = self.meet(|_| true).await?;
         self.forget_dropped(&held).await?;
-        let each = held.into_iter().map(async |holding| {
-            let done = self.readmit_holding(holding).await;
-            self.is_refused.fetch_or(done.is_err(), Ordering::Relaxed);
-            done
-        });
-        let done: Vec<Result<(), Refusal>> = iter(each).buffer_unordered(AT_ONCE).collect().await;
-        done.into_iter().collect::<Result<(), Refusal>>()?;
+        self.readmit_each(held).await?;
         self.let_go_of_lost(site).await?;
         self.conductor.transport.step(site, Step::Admit(site)).await?;
         if !self.conductor.membership.admit(site) {
@@ -103,12 +91,70 @@ impl<'c, T: Transport> Readmission<'c, T> {
         // sites to accept.
         self.have_heard(site).await?;
         drop(transit);
-        self.acquire_released(site).await?;
+        self.acquire_released(&describe(&self.conductor.transport, site).await?).await?;
         self.let_go_of_unplaced(site).await?;
         drained::forget(self.conductor, site);
         // No copies were placed there until now.
         backups::restore_at(self.conductor, site);
         Ok(())
+    }
+
+    /// Readmits holdings. Concurrently: a partition to reconcile may be locked by a task that waits
+    /// for another partition to reconcile. For the same reason, refused holdings are tried again
+    /// while others are under way. Once all others have ended, the readmission has to begin again.
+    async fn readmit_each(&self, held: Vec<Holding>) -> Result<(), Refusal> {
+        let mut under_way: FuturesUnordered<LocalBoxFuture<'_, Ended>> = FuturesUnordered::new();
+        let (mut waiting, mut refused) = (VecDeque::from(held), Vec::new());
+        let (mut count, mut is_meeting) = (0, false);
+        loop {
+            while count < AT_ONCE
+                && let Some(holding) = waiting.pop_front()
+            {
+                count += 1;
+                under_way.push(Box::pin(async move {
+                    let done = self.readmit_holding(&holding).await;
+                    Ended::Holding(done.map_err(|refusal| (holding, refusal)))
+                }));
+            }
+            if count > 0 && !is_meeting && !refused.is_empty() {
+                is_meeting = true;
+                let refused = std::mem::take(&mut refused);
+                under_way.push(Box::pin(async move { Ended::Meeting(self.again(refused).await) }));
+            }
+            match under_way.next().await {
+                None => return refused.pop().map_or(Ok(()), |(_, refusal)| Err(refusal)),
+                Some(Ended::Holding(done)) => {
+                    count -= 1;
+                    refused.extend(done.err());
+                }
+                Some(Ended::Meeting(again)) => {
+                    is_meeting = false;
+                    match again {
+                        Ok(now) => waiting.extend(now),
+                        Err(still) => refused.extend(still),
+                    }
+                }
+            }
+        }
+    }
+
+    /// The holdings in place of refused ones, as the site has them now. Meets the site again,
+    /// because it may have restarted.
+    async fn again(&self, refused: Vec<Refused>) -> Result<Vec<Holding>, Vec<Refused>> {
+        self.conductor.transport.retry(self.site).await;
+        let is_refused = |now: &Holding| {
+            let is_part = |of: &Holding| of.table == now.table && of.range.overlaps(&now.range);
+            refused.iter().any(|(of, _)| is_part(of))
+        };
+        self.meet(is_refused).await.map_err(|_| refused)
+    }
+
+    /// True if the site is down again, or the database is closing.
+    fn is_over(&self) -> bool {
+        let (site, transport) = (self.site, &self.conductor.transport);
+        transport.failure(site).is_some()
+            || transport.is_closing()
+            || self.conductor.check_site(site).is_err()
     }
 
     /// Makes the site forget tables that were dropped while it was down. A table that is being
@@ -128,7 +174,7 @@ impl<'c, T: Transport> Readmission<'c, T> {
     }
 
     /// Discards what the design does not give the site, and reconciles the rest with the design.
-    async fn readmit_holding(&self, holding: Holding) -> Result<(), Refusal> {
+    async fn readmit_holding(&self, holding: &Holding) -> Result<(), Refusal> {
         let site = self.site;
         let (table, range) = (holding.table, holding.range.clone());
         if self.conductor.design().table(table).is_err() {
@@ -139,34 +185,65 @@ impl<'c, T: Transport> Readmission<'c, T> {
         // site.
         let is_well = || {
             self.is_placed(site, table, &range)
-                && self.is_as_designed(site, &holding)
-                && !self.is_torn(site, &holding)
+                && self.is_as_designed(site, holding)
+                && !self.is_torn(site, holding)
         };
-        if is_well() || self.is_kept(site, &holding) {
+        if is_well() || self.is_kept(site, holding) {
             return Ok(());
         }
-        let is_to_go = || !self.is_placed(site, table, &range) || self.is_torn(site, &holding);
+        self.unfollow_unplaced(holding).await?;
+        let is_to_go = || !self.is_placed(site, table, &range) || self.is_torn(site, holding);
         let waiting = match is_to_go() {
-            true => self.waiting_for(site, &holding).await?,
+            true => self.waiting_for(site, holding).await?,
             false => Vec::new(),
         };
         // Once reserved, changes that were under way there have ended.
-        let _reserved = self.reserve_with(&holding, &waiting).await?;
+        let _reserved = self.reserve_with(holding, &waiting).await?;
         if is_to_go() {
             return match self.mastered_within(site, table, &range).is_empty() {
-                true => self.let_go_with(site, &holding, &waiting).await,
+                true => self.let_go_with(site, holding, &waiting).await,
                 // A part was released to the site since. It is acquired first, while nothing is
                 // reserved.
                 false => Err(Refusal::Unavailable(site)),
             };
         }
-        if !self.is_as_designed(site, &holding) {
+        if !self.is_as_designed(site, holding) {
             let now = describe(&self.conductor.transport, site).await?;
             for holding in now.iter().filter(|h| h.table == table && h.range.overlaps(&range)) {
                 self.end_half_made(site, holding).await?;
             }
         }
         Ok(())
+    }
+
+    /// Ends the following of a partition by sites without a copy, by the design and the changes
+    /// under way. Nothing is reserved, because a transaction that has reserved the partition may
+    /// wait for their acknowledgements. No such change begins before the site is readmitted.
+    async fn unfollow_unplaced(&self, holding: &Holding) -> Result<(), Refusal> {
+        let Holding { table, range, followers, .. } = holding;
+        if holding.source.is_some() || self.master_of(*table, &range.start) != Some(self.site) {
+            return Ok(());
+        }
+        let adds = |follower: SiteId, change: &Change| match change {
+            Change::AddReplica { table: of, start, site } => {
+                of == table && range.contains(start) && *site == follower
+            }
+            Change::Remaster { table: of, start, .. } => of == table && range.contains(start),
+            _ => false,
+        };
+        let design = self.conductor.design();
+        let is_placed = |follower: SiteId| {
+            let mut within = design.partitions_in(*table, range);
+            within.any(|(_, placement)| placement.holds(follower))
+                || self.conductor.jobs.any(|change| adds(follower, change))
+        };
+        let unplaced = followers.iter().filter(|follower| !is_placed(*follower));
+        let each = unplaced.map(|follower| {
+            let unfollow = Step::Unfollow(*table, range.start.clone(), follower);
+            self.conductor.transport.step(self.site, unfollow)
+        });
+        // Concurrently, as for changes that are half made.
+        join_all(each).await.into_iter().try_for_each(|done| done.map(drop))
     }
 
     /// The copies at the site that may have to be merged with a copy that the design does not give
@@ -204,8 +281,8 @@ impl<'c, T: Transport> Readmission<'c, T> {
         Ok(waiting)
     }
 
-    /// Reserves a copy that a site is to drop, and those that wait for it. Waits no longer once a
-    /// step is refused: the change that has reserved them may wait for that step.
+    /// Reserves a copy that a site is to drop, and those that wait for it. Waits no longer once the
+    /// site is down again: the change that has reserved them may wait for the site.
     async fn reserve_with(
         &self,
         gone: &Holding,
@@ -217,12 +294,12 @@ impl<'c, T: Transport> Readmission<'c, T> {
             let parts: BTreeSet<KeyRange> = parts.map(|(range, _)| range).collect();
             parts.into_iter().map(|range| (gone.table, range)).collect()
         };
-        let refused = async {
-            while !self.is_refused.load(Ordering::Relaxed) {
+        let over = async {
+            while !self.is_over() {
                 self.conductor.transport.retry(self.site).await;
             }
         };
-        match select(pin!(self.conductor.reserve(within)), pin!(refused)).await {
+        match select(pin!(self.conductor.reserve(within)), pin!(over)).await {
             Either::Left((reserved, _)) => Ok(reserved),
             Either::Right(_) => Err(Refusal::Unavailable(self.site)),
         }
@@ -382,73 +459,8 @@ impl<'c, T: Transport> Readmission<'c, T> {
         self.conductor.design().partitions_in(holding.table, &holding.range).all(as_designed)
     }
 
-    /// Makes the masters of the site's holdings acquire them, where they were only released.
-    /// Nothing is reserved, because a task that has reserved one may wait for its master.
-    async fn acquire_released(&self, site: SiteId) -> Result<(), Refusal> {
-        for holding in describe(&self.conductor.transport, site).await? {
-            self.acquire_if_released(site, &holding).await?;
-            // The site may be behind, and not know that the part was split off.
-            let is_part = |start: &Key| holding.source.is_some() && *start != holding.range.start;
-            for start in self.mastered_within(site, holding.table, &holding.range) {
-                if is_part(&start) {
-                    self.acquire_unless_overtaken(site, (holding.table, start), site).await?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The first keys of the partitions that the site masters within a range, by the design.
-    fn mastered_within(&self, site: SiteId, table: TableId, range: &KeyRange) -> Vec<Key> {
-        let design = self.conductor.design();
-        let within = design.partitions_in(table, range);
-        let mastered = within.filter(|(_, placement)| placement.master == site);
-        mastered.map(|(range, _)| range.start).collect()
-    }
-
-    async fn acquire_if_released(&self, site: SiteId, holding: &Holding) -> Result<(), Refusal> {
-        let (table, start) = (holding.table, &holding.range.start);
-        let Some(master) = self.master_of(table, start) else { return Ok(()) };
-        let is_released = match holding.released_to {
-            Some(to) => to == master,
-            // The release may not have arrived here yet.
-            None => holding.source.is_some() && master == site,
-        };
-        match is_released {
-            true => self.acquire_unless_overtaken(site, (table, start.clone()), master).await,
-            false => Ok(()),
-        }
-    }
-
-    /// Makes the master of a partition acquire it, unless a later change or failure of that master
-    /// overtakes this.
-    async fn acquire_unless_overtaken(
-        &self,
-        site: SiteId,
-        (table, start): (TableId, Key),
-        master: SiteId,
-    ) -> Result<(), Refusal> {
-        // A master that is readmitted later acquires it then.
-        let is_there = || master == site || !self.conductor.is_given_up(master);
-        let is_needed = || self.master_of(table, &start) == Some(master) && is_there();
-        if !is_needed() {
-            return Ok(());
-        }
-        let overtaken = async {
-            while is_needed() {
-                self.conductor.transport.retry(master).await;
-            }
-        };
-        let acquire = Step::Acquire(table, start.clone());
-        let acquired = protocol::ask(&self.conductor.transport, master, acquire);
-        match select(pin!(acquired), pin!(overtaken)).await {
-            Either::Left((acquired, _)) => acquired.map(drop),
-            Either::Right(_) => Ok(()),
-        }
-    }
-
     /// The master of the partition that begins at `start`.
-    fn master_of(&self, table: TableId, start: &Key) -> Option<SiteId> {
+    pub(super) fn master_of(&self, table: TableId, start: &Key) -> Option<SiteId> {
         let design = self.conductor.design();
         let found = design.partition_of(table, start).filter(|(range, _)| range.start == *start);
         found.map(|(_, placement)| placement.master)
@@ -534,61 +546,6 @@ impl<'c, T: Transport> Readmission<'c, T> {
             None => {
                 let step = Step::Discard(table, range.clone());
                 self.conductor.transport.step(site, step).await.map(drop)
-            }
-        }
-    }
-
-    /// Makes the other sites accept the site's messages again. Sites with failed logs are told when
-    /// they restart.
-    async fn have_heard(&self, site: SiteId) -> Result<(), Refusal> {
-        for other in self.conductor.design().sites().iter().filter(|other| *other != site) {
-            if self.conductor.transport.failure(other).is_some() {
-                continue;
-            }
-            match protocol::ask(&self.conductor.transport, other, Step::Admit(site)).await {
-                Err(Refusal::Log(error)) if error.is_final() => {}
-                admitted => drop(admitted?),
-            }
-        }
-        Ok(())
-    }
-
-    /// Tells a site which others to accept messages of. Work under way may wait until the site
-    /// knows which sites are up, and which are replaced.
-    async fn tell_whom_to_hear(&self, site: SiteId) -> Result<(), Refusal> {
-        for other in self.conductor.design().sites().iter().filter(|other| *other != site) {
-            self.let_hear(site, other).await?;
-        }
-        Ok(())
-    }
-
-    /// Makes a site accept the messages of another, or fences it, as the remaining sites do. The
-    /// site was down when those were told.
-    async fn let_hear(&self, site: SiteId, other: SiteId) -> Result<(), Refusal> {
-        // A takeover or readmission of that other site waits until this is dropped.
-        let _saying = self.conductor.membership.say_of(other);
-        loop {
-            let replaced = self.conductor.membership.replaced(other);
-            let is_replaced = replaced.is_some();
-            match replaced {
-                Some(Replaced { decided, .. }) => {
-                    let fenced = self.conductor.transport.step(site, Step::Fence(other)).await?;
-                    if let (Answer::Fenced(fenced), Some(decided)) = (fenced, decided) {
-                        // They were down together, so the site could not be told before.
-                        let outcome = |txn: &TxnId| (*txn, decided.get(txn).copied());
-                        let outcomes = fenced.in_doubt.iter().map(outcome).collect();
-                        self.conductor.transport.step(site, Step::EndInDoubt(outcomes)).await?;
-                    }
-                    self.conductor.transport.step(site, Step::Replaced(other)).await?;
-                }
-                // The takeover that is under way will tell the site.
-                None if self.conductor.membership.is_taken_over(other) => {}
-                None => drop(self.conductor.transport.step(site, Step::Admit(other)).await?),
-            }
-            // A readmission that was under way may have admitted the other site before the last of
-            // these steps.
-            if self.conductor.membership.is_replaced(other) == is_replaced {
-                return Ok(());
             }
         }
     }

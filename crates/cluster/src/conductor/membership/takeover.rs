@@ -43,7 +43,8 @@
 //! ([`crate::conductor::protocol`]). A change that ends during the takeover may add such a
 //! mastership, so the takeover looks again. A mastership that s1 has released does not belong to s1
 //! any more, but the new master may not have received the release. So it is taken over as well, by
-//! that new master.
+//! that new master. If the new master has restarted, it may have lost events that it had
+//! acknowledged in memory. Then the log of s1 is read, or the takeover waits for s1.
 //!
 //! **A site that masters no partition with backups** has no site that keeps its tail; a tail that a
 //! site still has is old. There is nothing to take over, unless a site is in doubt of a decision of
@@ -52,6 +53,7 @@
 //! Tables without backups wait for the site, because no other site may have their acknowledged
 //! writes.
 
+use super::beyond::{Released, may_be_beyond};
 use super::lost::note_lost;
 use super::lost_batch::complete;
 use super::promotion::{Surveyed, promote};
@@ -65,9 +67,9 @@ use crate::transport::Transport;
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 use futures_util::stream::iter;
-use isomer_design::{Change, Design, Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
+use isomer_design::{Change, Design, Key, KeyRange, SiteId, SiteSet, TableId, Time};
 use isomer_log::LogError;
-use isomer_site::{Answer, Fenced, Holding, Lost, Step, TailCopy, TakeOver, TxnId, take_over};
+use isomer_site::{Answer, Holding, Lost, Step, TailCopy, TakeOver, TxnId, take_over};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
@@ -295,6 +297,7 @@ impl<'c, T: Transport> Takeover<'c, T> {
         self.check_others(lost)?;
         let mut known: BTreeMap<SiteId, Lost> = BTreeMap::new();
         let mut others = self.reachable();
+        let released = self.released_by(lost, places).await?;
         for site in lost.iter() {
             let mut places = mastered_by(&self.conductor.design(), &SiteSet::of(site)).into_iter();
             let of = known.entry(site).or_default();
@@ -312,9 +315,15 @@ impl<'c, T: Transport> Takeover<'c, T> {
                 }
             }
             others.retain(|other| !silent.contains(*other));
+            let forgotten =
+                released.iter().find(|it| it.from == site && it.is_forgotten(&of.known));
             // A process whose log is taken ends, so this is only done if it helps others.
-            if of.is_kept || of.known.values().any(|fenced| !fenced.in_doubt.is_empty()) {
+            let is_in_doubt = of.known.values().any(|fenced| !fenced.in_doubt.is_empty());
+            if of.is_kept || is_in_doubt || forgotten.is_some() {
                 of.log = self.history(site)?;
+            }
+            if let (Some(released), None) = (forgotten, &of.log) {
+                return Err(released.to_string());
             }
         }
         let decided = self.conductor.order.take_over();
@@ -350,6 +359,35 @@ impl<'c, T: Transport> Takeover<'c, T> {
             surveys.push((place, survey));
         }
         Ok((known, found, surveys))
+    }
+
+    /// The partitions among these that lost sites have released, and whose new masters have not
+    /// received the release.
+    async fn released_by(
+        &self,
+        lost: &SiteSet,
+        places: &[&Place],
+    ) -> Result<Vec<Released>, String> {
+        let (design, mut found) = (self.conductor.design(), Vec::new());
+        for (table, start) in places.iter().copied() {
+            let Some((range, placement)) = design.partition_of(*table, start) else { continue };
+            let to = placement.master;
+            if lost.contains(to) || design.table(*table).is_ok_and(|it| it.backups().on_disk) {
+                continue;
+            }
+            let held = describe(&self.conductor.transport, to).await;
+            for holding in held.map_err(|refusal| refusal.to_string())? {
+                let is_part = holding.table == *table && holding.range.overlaps(&range);
+                let from = holding.source.filter(|source| lost.contains(*source));
+                // It may know an earlier release, of its own.
+                let is_received = holding.released_to == Some(to);
+                if let (true, Some(from), false) = (is_part, from, is_received) {
+                    let range = range.clone();
+                    found.push(Released { table: *table, range, from, to });
+                }
+            }
+        }
+        Ok(found)
     }
 
     /// The log of a lost site, if it can be read.
@@ -526,63 +564,7 @@ impl<'c, T: Transport> Takeover<'c, T> {
     }
 }
 
-/// Returns a follower without a tail that may have applied events past the longest tail. Promoting
-/// any site then could expose half of a transaction.
-///
-/// A follower has no tail if it has begun to follow only now, or has restarted. If it had a tail
-/// before the restart, others may have relied on the end of that. If it had none, it is beyond if
-/// it has come further than the followers with a tail, which have applied all of it. The position
-/// of a backup in memory is unknown, so it is always beyond.
-fn may_be_beyond(
-    known: &BTreeMap<SiteId, Fenced>,
-    standings: &[(Version, SiteId)],
-    tailed: Version,
-    on_disk: bool,
-) -> Option<SiteId> {
-    let run = known.values().map(|fenced| fenced.run).max();
-    let has_tail = |site: &SiteId| Some(known[site].run) == run && known[site].tail.is_some();
-    let (with, without): (Vec<_>, Vec<_>) =
-        standings.iter().copied().partition(|(_, site)| has_tail(site));
-    let reached = with.into_iter().map(|(version, _)| version).fold(tailed, Version::max);
-    let is_beyond = |(version, site): &(Version, SiteId)| {
-        known[site].has_lost_tail || !on_disk || *version > reached
-    };
-    without.into_iter().find(is_beyond).map(|(_, site)| site)
-}
-
 /// The partitions that sites master by the design.
 fn mastered_by(design: &Design, sites: &SiteSet) -> Vec<Place> {
     places(design, |placement| sites.contains(placement.master))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_has_no_tail_is_no_further_than_those_who_have_it() {
-        let [s1, s3] = [SiteId(1), SiteId(3)];
-        let tail = Fenced { run: 7, tail: Some(Default::default()), ..Fenced::default() };
-        let none = |run| Fenced { run, ..Fenced::default() };
-        let beyond = |version, run, tailed, on_disk| {
-            let known = BTreeMap::from([(s1, tail.clone()), (s3, none(run))]);
-            may_be_beyond(&known, &[(4, s1), (version, s3)], tailed, on_disk)
-        };
-        // It was the master of the partition, and has just become a follower.
-        assert_eq!(beyond(4, 7, 0, true), None);
-        assert_eq!(beyond(3, 0, 0, true), None);
-        // The tail goes further than the applied version of the follower that has it.
-        assert_eq!(beyond(6, 7, 6, true), None);
-        assert_eq!(beyond(5, 7, 0, true), Some(s3));
-        // It may have acknowledged 5 and lost it.
-        assert_eq!(beyond(4, 7, 0, false), Some(s3));
-        // It may have had the tail before it restarted.
-        let known =
-            BTreeMap::from([(s1, tail.clone()), (s3, Fenced { has_lost_tail: true, ..none(7) })]);
-        assert_eq!(may_be_beyond(&known, &[(4, s1), (4, s3)], 0, true), Some(s3));
-        // A tail of an earlier run does not count.
-        let old = Fenced { run: 6, ..tail.clone() };
-        let known = BTreeMap::from([(s1, tail.clone()), (s3, old)]);
-        assert_eq!(may_be_beyond(&known, &[(4, s1), (5, s3)], 0, true), Some(s3));
-    }
 }
