@@ -85,8 +85,8 @@ pub use isomer_strategy::Place;
 pub use joined::{Guests, Joined};
 pub use node::{Endpoint, Node};
 pub use open::{
-    Asked, CancelReason, CancelToken, Isolation, LockMode, LockShown, Locked, OpenError, Owner,
-    RowLocks, Savepoint,
+    Asked, CancelReason, CancelToken, Isolation, LockMode, LockShown, Locked, Near, OpenError,
+    Owner, RowLocks, Savepoint,
 };
 pub use reach::Reach;
 pub use reconfiguration::{Control, Progress, Reconfiguration};

@@ -39,10 +39,10 @@ use crate::error::OpenDatabaseError;
 use crate::folder::Folder;
 use crate::folder::design_of;
 use crate::open::CancelToken;
-use crate::remote::serve;
+use crate::remote::{NO_GATEWAY, serve};
 use crate::storage::{Beside, InFolder, InMemory, Storage};
 use isomer_design::SiteId;
-use isomer_site::wire::{BadMessage, read_message};
+use isomer_site::wire::{self, Ask, BadMessage, ToGateway, read_message};
 use isomer_site::{CheckpointError, OrderedSite};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -229,6 +229,26 @@ impl Endpoint {
         let desk = runtime.desk.lock().clone();
         let served = serve(&*self.here, &runtime.pins, desk.as_deref(), request, &mut early);
         runtime.block_on_until(over, served).ok()
+    }
+
+    /// Has the gateway of this process run a statement ([`ToGateway`]), on this thread, and returns
+    /// the answer. `over` and `early` as for [`Endpoint::serve`]. Expressions use the stack of the
+    /// thread, which needs 8 MiB.
+    pub fn run(
+        &self,
+        request: &[u8],
+        over: &Arc<CancelToken>,
+        early: impl Fn(Vec<u8>) + Send + Sync + 'static,
+    ) -> Vec<u8> {
+        let runs = self.here.runtime.runs.lock().clone();
+        match (wire::read_ask(request), runs) {
+            (Ok((_, Ask::ToGateway(ToGateway(request)))), Some(runs)) => {
+                let sealed = Arc::new(move |bytes: Vec<u8>| early(wire::early(&bytes)));
+                wire::answer::<ToGateway>(&runs.run(&request, over, sealed))
+            }
+            (Ok(_), _) => wire::not_understood(NO_GATEWAY),
+            (Err(bad), _) => wire::not_understood(&bad.to_string()),
+        }
     }
 
     /// Delivers a message from a site elsewhere to one that is here. It is lost if too many

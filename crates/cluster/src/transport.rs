@@ -1,8 +1,8 @@
 //! How routers and the conductor reach sites: requests and answers that could cross a network.
 
 use crate::reach::Reach;
-use crate::remote::Unanswered;
-use isomer_design::{Domains, SiteId, Time};
+use crate::remote::{Early, Unanswered};
+use isomer_design::{Domains, KeyRange, SiteId, TableId, Time};
 use isomer_log::{LogError, Position};
 use isomer_site::{
     Admission, Answer, BatchAnswer, BatchStep, Failure, Published, Read, Refusal, Reply, Request,
@@ -134,12 +134,31 @@ pub trait Transport {
         (Time::ZERO, true)
     }
 
+    /// A time that includes all commits of these rows that any gateway has acknowledged until now,
+    /// if the site is in this process and masters them ([`isomer_site::present_of`]). Sends
+    /// nothing.
+    fn present_of(&self, _site: SiteId, _table: TableId, _range: &KeyRange) -> Option<Time> {
+        None
+    }
+
     /// Asks the process with the conductor, if that is not this process. An urgent request comes
     /// before those that may wait for clients.
     async fn ask_conductor(
         &self,
         _request: Vec<u8>,
         _is_urgent: bool,
+    ) -> Result<Vec<u8>, Unanswered> {
+        Err(Unanswered::Unreachable("there is no other process".to_owned()))
+    }
+
+    /// Has the gateway of a site's process run a statement: see [`crate::gateways::shipping`].
+    /// `early` receives bytes that come before the answer. [`Unanswered::Unreachable`]: nothing was
+    /// done.
+    async fn ask_gateway(
+        &self,
+        _site: SiteId,
+        _request: Vec<u8>,
+        _early: Early<'_>,
     ) -> Result<Vec<u8>, Unanswered> {
         Err(Unanswered::Unreachable("there is no other process".to_owned()))
     }

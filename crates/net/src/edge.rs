@@ -3,6 +3,9 @@
 use std::thread::JoinHandle;
 use std::time::{Instant, SystemTime};
 
+/// The stack of a thread: a request may be a statement, whose expressions need it.
+const STACK_BYTES: usize = 8 << 20;
+
 /// The monotonic time.
 #[allow(clippy::disallowed_methods, reason = "the edge: silence and back-off are measured")]
 pub(crate) fn now() -> Instant {
@@ -30,5 +33,5 @@ pub(crate) fn start(
     name: &str,
     work: impl FnOnce() + Send + 'static,
 ) -> std::io::Result<JoinHandle<()>> {
-    std::thread::Builder::new().name(name.to_owned()).spawn(work)
+    std::thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES).spawn(work)
 }

@@ -20,7 +20,7 @@ use crate::hello::{
 use crate::line::{Line, Takes, Unsent};
 use crate::net::Shared;
 use isomer_cluster::{CancelReason, CancelToken, Endpoint};
-use isomer_site::wire::{self, Head, MESSAGE};
+use isomer_site::wire::{self, Asked, Head, MESSAGE, ToGateway};
 use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 /// The timeout of the handshake.
 const GREETING: Duration = Duration::from_secs(5);
 /// The kinds of requests that run a transaction or read; clients cause them.
-const CLIENTS: [u8; 4] = [1, 2, 10, 12];
+const CLIENTS: [u8; 5] = [1, 2, 10, 12, 14];
 const REQUESTS: std::ops::RangeInclusive<u8> = 1..=63;
 
 /// The requests of a guest that have no answer yet.
@@ -207,12 +207,15 @@ impl Guest {
         let job = move || {
             let Some(under_way) = taken.lock().take() else { return };
             let line = under_way.line.clone();
-            let early = |mut early: Vec<u8>| {
+            let early = move |mut early: Vec<u8>| {
                 wire::set_number(&mut early, number);
                 // The answer has the time as well.
                 let _ = line.send(early);
             };
-            let answer = endpoint.serve(&request, &token, early);
+            let answer = match head.kind {
+                ToGateway::KIND => Some(endpoint.run(&request, &token, early)),
+                _ => endpoint.serve(&request, &token, early),
+            };
             under_way.answer(answer);
         };
         if !self.shared.pool.run(Box::new(job), reserve)

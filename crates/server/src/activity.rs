@@ -26,10 +26,10 @@ impl Activity {
         clock: fn() -> i64,
         process: i32,
         (user, database): (&str, &str),
-        socket: &Socket,
+        socket: Option<&Socket>,
     ) -> Arc<Activity> {
         let now_us = clock();
-        let peer = socket.peer();
+        let peer = socket.and_then(Socket::peer);
         let shown = SessionShown {
             process,
             user: user.to_owned(),

@@ -11,6 +11,7 @@
 
 use crate::activity::Activity;
 use crate::everywhere::{self, Inquiry, OfGateway};
+use crate::running::Running;
 use crate::socket::Socket;
 use isomer_cluster::{CancelReason, CancelToken, Gateway};
 use isomer_sql::SqlError;
@@ -32,6 +33,7 @@ pub(crate) struct Clients {
     part: i32,
     /// The number of clients so far.
     last: AtomicU32,
+    pub(crate) guests: Running,
     clients: Mutex<BTreeMap<i32, Client>>,
 }
 
@@ -60,7 +62,14 @@ impl SessionsView for Clients {
 impl Clients {
     pub(crate) fn new(most: usize, gateway: Arc<Gateway>) -> Clients {
         let part = everywhere::part(gateway.database());
-        Clients { most, gateway, part, last: AtomicU32::new(0), clients: Mutex::default() }
+        Clients {
+            most,
+            gateway,
+            part,
+            last: AtomicU32::new(0),
+            guests: Running::default(),
+            clients: Mutex::default(),
+        }
     }
 
     /// A number for a new client: see [`everywhere`].
@@ -101,7 +110,7 @@ impl Clients {
             shown.transaction = client.cancel.owner();
             shown
         };
-        clients.values().map(shown).collect()
+        clients.values().map(shown).chain(self.guests.shown()).collect()
     }
 
     fn signal_here(&self, process: i32, ends_session: bool) -> bool {

@@ -178,6 +178,11 @@ impl Connection {
         there >= 5 && usize::try_from(self.i32_at(1)).is_ok_and(|length| there > length)
     }
 
+    /// The kind of the next message, if its whole has arrived.
+    pub(crate) fn next_tag(&self) -> Option<u8> {
+        self.has_message().then(|| self.input[self.used_to])
+    }
+
     /// The next message.
     pub(crate) fn message(&mut self, bytes_max: usize) -> io::Result<Incoming> {
         if self.refused.is_some() {

@@ -38,6 +38,7 @@ use crate::figures::Statements;
 use crate::indexes::Build;
 use crate::pilot::Decider;
 use crate::shapes::Shapes;
+use crate::shipping::Shipments;
 use crate::snapshots::Snapshots;
 use crate::steering::Steering;
 use crate::tally::Tallies;
@@ -175,6 +176,7 @@ pub struct Engine {
     pub(crate) builds: Mutex<Vec<Arc<Build>>>,
     pub(crate) chronicle: Arc<Chronicle>,
     pub(crate) statements: Statements,
+    pub(crate) shipments: Shipments,
     pub(crate) shapes: Shapes,
     pub(crate) tallies: Arc<Tallies>,
     pub(crate) steering: Arc<Steering>,
@@ -300,6 +302,7 @@ impl Engine {
             builds: Mutex::default(),
             chronicle,
             statements: Statements::default(),
+            shipments: Shipments::default(),
             shapes: Shapes::default(),
             tallies: Arc::default(),
             steering,

@@ -96,6 +96,7 @@ pub(crate) fn with_others(database: &Database, shown: Vec<SessionShown>) -> Sess
             _ => all.silent.push(name),
         }
     }
+    all.join_guests();
     all
 }
 

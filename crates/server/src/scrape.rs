@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 /// All current figures. Figures of one name are adjacent.
 pub(crate) fn figures(engine: &Engine) -> Vec<Figure> {
     let mut figures = engine.statements.figures();
+    figures.extend(engine.shipments.figures());
     figures.extend(transaction_figures(engine));
     figures.extend(site_figures(engine));
     figures.extend(engine.steering.figures());

@@ -21,6 +21,7 @@ use crate::conducted;
 use crate::connection::{Connection, FLUSH_BYTES, Incoming, Sending, is_silence};
 use crate::engine::Engine;
 use crate::guesses::Guesses;
+use crate::guests::Guests;
 use crate::limits::{self, Memory, Watch};
 use crate::listener::Listener;
 use crate::options::ServerOptions;
@@ -72,6 +73,7 @@ struct Shared {
     options: ServerOptions,
     settings: Settings,
     watch: Arc<Watch>,
+    guests: Arc<Guests>,
     stop: AtomicBool,
     /// Sessions end once their transactions have.
     is_draining: AtomicBool,
@@ -108,11 +110,16 @@ impl Server {
         let listener = TcpListener::bind(options.listen)?;
         let address = listener.local_addr()?;
         let memory = Memory::of_all(&options);
+        let watch: Arc<Watch> = Arc::default();
+        let (watched, entered) = (watch.clone(), clients.clone());
+        let guests =
+            Guests::new(engine.clone(), options.clone(), (watched, entered), memory.clone());
         let shared = Arc::new(Shared {
             engine,
             options,
             settings,
-            watch: Arc::default(),
+            watch,
+            guests,
             stop: AtomicBool::new(false),
             is_draining: AtomicBool::new(false),
             connected: AtomicUsize::new(0),
@@ -187,6 +194,7 @@ impl Server {
     pub fn drain(&self, longest: Duration) -> usize {
         let until = limits::now() + longest;
         self.shared.is_draining.store(true, Ordering::SeqCst);
+        self.shared.guests.close();
         self.shared.strangers.end_all();
         while self.connected() > 0 && limits::now() < until {
             self.shared.clients.end_idle();
@@ -210,6 +218,7 @@ impl Server {
             listener.wake();
             let _ = acceptor.join();
         }
+        self.shared.guests.end_all();
         self.shared.clients.end_all(self.shared.engine.gateway());
         self.shared.strangers.end_all();
         for _ in 0..500 {
@@ -357,7 +366,8 @@ fn serve(shared: &Arc<Shared>, socket: Arc<Socket>, stranger: Stranger) -> io::R
     }
     let limited = (memory, activity, &shared.options);
     let socket = connection.stream.socket().clone();
-    let session = Session::new(engine, cancel, settings, watch, clients, socket, limited);
+    let session =
+        Session::new(engine, cancel, settings.into(), watch, clients, Some(socket), limited);
     let talked = connection.talk(shared, session, greeting);
     visit.end((shared.options.clock)());
     talked
@@ -425,6 +435,7 @@ impl Connection {
             if let Some(last) = session.dismissal() {
                 break last;
             }
+            session.next = self.next_tag();
             let mut sending = Sending { stream: &mut self.stream };
             let message = &self.input[body];
             // A panic in a statement becomes an error of the statement, and rolls back its
@@ -486,7 +497,7 @@ impl Shared {
         let process = self.clients.next_process();
         let mut secret = [0; 4];
         (self.options.random)(&mut secret);
-        let activity = Activity::new(self.options.clock, process, (&user, &database), socket);
+        let activity = Activity::new(self.options.clock, process, (&user, &database), Some(socket));
         let client = Client {
             user: user.clone(),
             secret,

@@ -14,9 +14,12 @@ mod calls;
 mod control;
 mod cursors;
 mod extended;
+mod guest;
 mod run;
+mod ship;
 mod sql;
 
+pub(crate) use guest::Guest;
 pub(crate) use run::{Call, PlanAgain};
 
 use crate::activity::Activity;
@@ -46,6 +49,7 @@ use isomer_sql::statement::{Compiled, Level, Modes, compile};
 use isomer_sql::transaction::{CursorShown, Given};
 use isomer_sql::{SqlError, SqlType, code};
 use isomer_strategy::Place;
+use ship::Said;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -101,7 +105,8 @@ pub(crate) struct Session {
     declared: Rc<RefCell<Vec<CursorShown>>>,
     watch: Arc<Watch>,
     clients: Arc<Clients>,
-    pub(crate) socket: Arc<Socket>,
+    /// `None` for the statement of a client of another process.
+    pub(crate) socket: Option<Arc<Socket>>,
     activity: Arc<Activity>,
     /// The beginning of the message's statement, in microseconds since 1970.
     statement_begun_us: Option<i64>,
@@ -142,6 +147,11 @@ pub(crate) struct Session {
     moves: u64,
     /// The identity, for one version of the catalog and of the roles.
     identity: RefCell<Option<(u64, u32, Arc<Identity>)>>,
+    shipping: ship::Shipping,
+    /// The next message, as far as it has arrived.
+    pub(crate) next: Option<u8>,
+    /// The beginning of its transaction, if it began in another process.
+    begins_at: Option<i64>,
 }
 
 /// Tells the client of a session that it may go on. Other gateways can have the locks that it has
@@ -214,10 +224,10 @@ impl Session {
     pub(crate) fn new(
         engine: Arc<Engine>,
         cancel: Arc<CancelToken>,
-        settings: Settings,
+        settings: Arc<Settings>,
         watch: Arc<Watch>,
         clients: Arc<Clients>,
-        socket: Arc<Socket>,
+        socket: Option<Arc<Socket>>,
         (memory, activity, options): (Memory, Arc<Activity>, &ServerOptions),
     ) -> Session {
         cancel.set_lock_limit(settings.limits.lock);
@@ -232,7 +242,7 @@ impl Session {
             engine,
             cancel,
             seed: settings.process as u64,
-            settings: Arc::new(settings),
+            settings,
             kept_settings: None,
             copy: None,
             txn: None,
@@ -269,6 +279,9 @@ impl Session {
             route: None,
             moves,
             identity: RefCell::default(),
+            shipping: ship::Shipping::default(),
+            next: None,
+            begins_at: None,
         };
         session.look_in_path();
         session
@@ -545,7 +558,10 @@ impl Session {
                 let parsed = read(text, &budget, &mut Vec::new())?;
                 compile(&parsed[0], text, catalog, &[], &budget).map(Arc::new)
             };
-            return self.run(Call::plain(&compiled, again, &Formats::default())?, out, flush);
+            let said = Some(Said { text, given: &[], is_alone: true });
+            let formats = Formats::default();
+            let call = Call::plain(&compiled, again, &formats)?;
+            return self.run(Call { said, ..call }, out, flush);
         }
         let limited = self.limited();
         let mut notices = Vec::new();
@@ -559,12 +575,10 @@ impl Session {
             let again: PlanAgain<'_> =
                 &|catalog| compile(parsed, text, catalog, &[], &budget).map(Arc::new);
             let compiled = self.compiled(parsed, &Arc::from(text), &[], &budget)?;
-            return run::measured(
-                self,
-                Call::plain(&compiled, again, &Formats::default())?,
-                out,
-                flush,
-            );
+            let said = Some(Said { text, given: &[], is_alone: true });
+            let formats = Formats::default();
+            let call = Call::plain(&compiled, again, &formats)?;
+            return run::measured(self, Call { said, ..call }, out, flush);
         }
         // The time limit of the first statement includes its parsing.
         let done = self.statements_from(&parsed, 0, text, out, flush);
@@ -680,7 +694,7 @@ impl Session {
         self.numbers_before = numbers.borrow().mark();
         let written = self.memory.written.keep(0).expect("nothing is always there");
         let reading = self.reader.begin(&engine.published);
-        let now_us = (self.clock)();
+        let now_us = self.begins_at.unwrap_or_else(self.clock);
         self.activity.begin_transaction(now_us);
         let backend = Backend::new(
             txn,

@@ -13,6 +13,8 @@
 //! a warning ([`is_about_speed`]). Names with a dot belong to applications. All others are unknown,
 //! as in PostgreSQL.
 
+pub(crate) mod sent;
+
 use crate::limits::{self, Limits};
 use crate::liveness::{self, KeepAlive};
 use crate::session::{Call, Session};
@@ -56,6 +58,8 @@ pub(crate) struct Settings {
     hasty: bool,
     /// The duration in milliseconds from which on statements are logged.
     pub(crate) slow_ms: Option<u64>,
+    /// Statements may run at the process that has their rows.
+    pub(crate) ships: bool,
     times: TimeStyle,
     values: BTreeMap<String, String>,
     defaults: Arc<[(String, String)]>,
@@ -123,6 +127,9 @@ const FIXED: [&str; 7] = [
 
 /// The setting for logging slow statements.
 const SLOW: &str = "log_min_duration_statement";
+
+/// The setting for statements that run at the process that has their rows.
+const SHIPS: &str = "ship_statements";
 
 /// The value of `role` without SET ROLE.
 const NO_ROLE: &str = "none";
@@ -240,6 +247,7 @@ impl Settings {
             read_only: false,
             hasty: false,
             slow_ms: None,
+            ships: true,
             times: TimeStyle::default(),
             values: BTreeMap::new(),
             defaults,
@@ -299,6 +307,7 @@ impl Settings {
             "is_superuser" => Some(if self.superuser { "on" } else { "off" }.to_owned()),
             "session_authorization" => Some(self.user.to_string()),
             "role" => Some(self.role.as_deref().unwrap_or(NO_ROLE).to_owned()),
+            SHIPS => Some(if self.ships { "on" } else { "off" }.to_owned()),
             SLOW => Some(self.slow_ms.map_or_else(|| "-1".to_owned(), limits::show_ms)),
             limit if Limits::default().named(limit).is_some() => {
                 let mut limits = self.limits;
@@ -403,6 +412,10 @@ impl Settings {
                     }
                 };
             }
+            SHIPS => {
+                self.ships = switch(&name, value.as_deref().unwrap_or("on"))?;
+                return Ok(None);
+            }
             SLOW => {
                 let text = value.unwrap_or_else(|| "-1".to_owned());
                 let right = "-1 tells of none; times are written as 500ms, 5s or 1min.";
@@ -505,6 +518,7 @@ impl Settings {
         self.level = Level::default();
         self.read_only = false;
         self.hasty = false;
+        self.ships = true;
         self.times = TimeStyle::default();
         let defaults = self.defaults.clone();
         defaults.iter().try_for_each(|(name, value)| self.set(name, Some(value.clone())).map(drop))
@@ -534,6 +548,7 @@ impl SettingsView for Settings {
             "default_transaction_isolation",
             "default_transaction_read_only",
             "transaction_isolation",
+            SHIPS,
         ]);
         names.sort_unstable();
         names.dedup();
@@ -738,7 +753,8 @@ impl Session {
         let before = self.settings.clone();
         let changed = change(Arc::make_mut(&mut self.settings))?;
         if self.settings.keep_alive != before.keep_alive
-            && let Err(error) = self.settings.keep_alive_over(&self.socket)
+            && let Some(socket) = &self.socket
+            && let Err(error) = self.settings.keep_alive_over(socket)
         {
             self.settings = before;
             return Err(error);
@@ -795,9 +811,11 @@ impl Session {
 
     fn settings_changed(&mut self, before: &Settings, out: &mut Out) {
         self.look_in_path();
-        if self.settings.keep_alive != before.keep_alive {
+        if let Some(socket) = &self.socket
+            && self.settings.keep_alive != before.keep_alive
+        {
             // The system has accepted them before.
-            let _ = self.settings.keep_alive_over(&self.socket);
+            let _ = self.settings.keep_alive_over(socket);
         }
         self.cancel.set_lock_limit(self.settings.limits.lock);
         out.keep_to_itself(self.settings.keeps_quiet());

@@ -108,7 +108,7 @@ pub use step::{Answer, Step};
 pub use tail::{
     Fenced, FrameBytes, Lost, Settled, TailCopy, TailFrame, TakeOver, Unended, take_over,
 };
-pub use tick::{Freed, HISTORY_NS_MAX, PURGED_PER_TICK, latest};
+pub use tick::{Freed, HISTORY_NS_MAX, PURGED_PER_TICK, latest, present_of};
 pub use two_phase::{Entered, Part, PartAnswer, Peers};
 pub use txn::Txn;
 pub use validate::ReadSet;

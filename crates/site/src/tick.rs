@@ -15,7 +15,7 @@
 
 use crate::partition::Table;
 use crate::site::{Site, woken};
-use isomer_design::{KeyRange, Time};
+use isomer_design::{KeyRange, TableId, Time};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
@@ -152,4 +152,27 @@ impl Site {
 /// there when this is called has this time or an earlier one.
 pub fn latest(site: &Site) -> Time {
     site.store.clock.last()
+}
+
+/// A time that includes all commits of these rows that were visible anywhere when this is called.
+/// `None` unless the site is their master, and no commit is about to be visible among them.
+///
+/// In this order: a commit over several sites is visible at another site only once it has marked
+/// its rows here. So without a mark all earlier ones are installed, and the time comes after them.
+pub fn present_of(site: &Site, table: TableId, range: &KeyRange) -> Option<Time> {
+    let (mut present, mut rest) = (Time::ZERO, Some(range.start.clone()));
+    for partition in site.table(table)?.overlapping(range) {
+        let begins = rest.as_ref().is_some_and(|start| partition.range.start <= *start);
+        if !begins || !partition.is_master() || partition.is_publishing() || partition.is_gone() {
+            return None;
+        }
+        present = present.max(partition.last());
+        rest.clone_from(&partition.range.end);
+    }
+    let is_whole = match (&rest, &range.end) {
+        (None, _) => true,
+        (Some(rest), Some(end)) => end <= rest,
+        (Some(_), None) => false,
+    };
+    is_whole.then(|| present.max(latest(site)))
 }

@@ -5,6 +5,7 @@
 //! takes the parameters' values and a transaction. Statements that the session must carry out
 //! itself (BEGIN, SET, COPY, definitions) become an [`Action`] for it.
 
+mod places;
 mod procedure;
 mod session;
 
@@ -15,7 +16,7 @@ use crate::catalog::{Catalog, Named, Procedure, Relation, Table};
 use crate::datum::Datum;
 use crate::enums::Enums;
 use crate::error::{SqlError, code};
-pub use crate::exec::Cost;
+pub use crate::exec::{Cost, Places, Unplaced};
 use crate::exec::{Exec, finish, with_writing};
 use crate::expr::Expr;
 use crate::foreign::{Check, Checks};
@@ -29,6 +30,7 @@ use crate::rights::{Kind, Need, Object, Rights};
 use crate::system::ISOMER;
 use crate::transaction::{LockKind, Sink, Surroundings, Transaction};
 use crate::types::SqlType;
+pub use places::places;
 pub use procedure::{BodyStatement, ProcedureCall, compile_body, compile_of_body};
 use session::{copy, literals, modes, set_action, setting_name};
 use sqlparser::ast::{self, ObjectType, Statement};

@@ -252,6 +252,23 @@ pub struct SessionShown {
     pub transaction: u64,
     /// Its last statement, possibly truncated.
     pub text: String,
+    /// It is only the transaction and the wait of a session of another process, whose statement
+    /// runs here.
+    #[serde(default)]
+    pub is_guest: bool,
+}
+
+impl Sessions {
+    /// Gives sessions the transactions that run for them in other processes.
+    pub fn join_guests(&mut self) {
+        let guests: Vec<_> = self.shown.extract_if(.., |shown| shown.is_guest).collect();
+        for guest in guests {
+            let of = self.shown.iter_mut().find(|shown| shown.process == guest.process);
+            if let Some(shown) = of {
+                (shown.transaction, shown.wait) = (guest.transaction, guest.wait);
+            }
+        }
+    }
 }
 
 impl SystemTable {

@@ -8,10 +8,11 @@ use crate::error::Error;
 use crate::gateways::desk::{Desk, SeatShown};
 use crate::gateways::link::{Link, LinkShown};
 use crate::gateways::messages::Define;
+use crate::gateways::shipping::Runs;
 use crate::gateways::{Listener, Replied};
 use crate::joined::Joined;
 use crate::open::{CancelToken, Gateway};
-use crate::router::unless;
+use crate::router::{Router, unless};
 use isomer_site::SEAT_BITS;
 use std::sync::Arc;
 use std::time::Duration;
@@ -187,6 +188,24 @@ impl<'d> Others<'d> {
             Some(Err(why)) => Err(Error::Canceled { why, may_be_written: false }),
             None => Err(Error::NoSeat),
         }
+    }
+
+    /// A commit that a client of this process knows of has this time.
+    pub fn has_committed(self, time: isomer_design::Time) {
+        self.router().has_committed(time);
+    }
+
+    pub(crate) fn router(self) -> &'d Router<Embedded> {
+        self.database.shared_router()
+    }
+
+    pub(crate) fn block_on<F: Future>(self, future: F) -> F::Output {
+        self.database.node.runtime.block_on(future)
+    }
+
+    /// Sets what runs statements of clients of other gateways.
+    pub fn run_by(self, runs: Arc<dyn Runs>) {
+        *self.database.node.runtime.runs.lock() = Some(runs);
     }
 
     /// Sets what this gateway does with announcements of others.

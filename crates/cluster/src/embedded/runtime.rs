@@ -6,6 +6,7 @@ use super::host::{Host, Renewal, Shared, Unsynced};
 use super::mailboxes::Mailboxes;
 use super::thread::start;
 use crate::gateways::desk::Serves;
+use crate::gateways::shipping::Runs;
 use crate::node::Endpoint;
 use crate::open::{CancelReason, CancelToken, Gateway};
 use crate::remote::{Remote, ServedPins, Unanswered, Wire};
@@ -51,6 +52,8 @@ pub(crate) struct Runtime {
     pub(crate) client: ClientId,
     /// Serves the gateways of other processes, while the conductor is here.
     pub(crate) desk: Mutex<Option<Arc<dyn Serves>>>,
+    /// Runs statements of clients of other processes.
+    pub(crate) runs: Mutex<Option<Arc<dyn Runs>>>,
     elsewhere: Option<Remote>,
     renewal: Arc<Renewal>,
     hosts: ArcSwap<BTreeMap<SiteId, Arc<Host>>>,
@@ -76,6 +79,7 @@ impl Runtime {
             elsewhere: wire.clone().map(|wire| Remote::new(wire, mailboxes.clone(), client)),
             client,
             desk: Mutex::new(None),
+            runs: Mutex::new(None),
             wire,
             on_return: OnceLock::new(),
             mailboxes,

@@ -3,10 +3,10 @@
 
 use super::runtime::Runtime;
 use crate::reach::Reach;
-use crate::remote::{ClientPin, Remote, Unanswered};
+use crate::remote::{ClientPin, Early, Remote, Unanswered};
 use crate::transport::{Transport, load_of};
 use futures_util::future::join_all;
-use isomer_design::{Domains, SiteId, Time};
+use isomer_design::{Domains, KeyRange, SiteId, TableId, Time};
 use isomer_log::{LogError, Position};
 use isomer_site::{
     Admission, Answer, BatchAnswer, BatchStep, Failure, OrderedSite, Part, PartAnswer, Peers, Pin,
@@ -301,12 +301,29 @@ impl Transport for Embedded {
         (latest.max(self.here.latest().await.0), is_of_all)
     }
 
+    fn present_of(&self, site: SiteId, table: TableId, range: &KeyRange) -> Option<Time> {
+        let host = self.here.runtime.host(site)?;
+        isomer_site::present_of(&host.site, table, range)
+    }
+
     async fn ask_conductor(
         &self,
         request: Vec<u8>,
         is_urgent: bool,
     ) -> Result<Vec<u8>, Unanswered> {
         self.here.runtime.ask_conductor(request, is_urgent).await
+    }
+
+    async fn ask_gateway(
+        &self,
+        site: SiteId,
+        request: Vec<u8>,
+        early: Early<'_>,
+    ) -> Result<Vec<u8>, Unanswered> {
+        match self.elsewhere(site) {
+            Some(remote) => remote.ask_gateway(site, request, early).await,
+            None => Err(Unanswered::Unreachable("the site is here".to_owned())),
+        }
     }
 
     fn load(&self, site: SiteId) -> SiteLoad {

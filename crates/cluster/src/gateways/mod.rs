@@ -23,6 +23,7 @@
 //! | [`desk`] | the conductor's side: seats, locks of gateways elsewhere, requests in their names |
 //! | [`inquiries`] | questions of a gateway to all others, and their replies |
 //! | [`samples`] | transactions of other gateways, for the strategy |
+//! | [`shipping`] | statements that run at another process, beside their rows |
 //! | [`link`] | the side of a gateway whose conductor is in another process |
 //!
 //! **Routing.** A gateway elsewhere has a copy of the design, which the news keep up to date. The
@@ -67,6 +68,7 @@ pub(crate) mod link;
 pub(crate) mod messages;
 pub(crate) mod news;
 pub(crate) mod samples;
+pub mod shipping;
 
 pub use desk::{Desk, SeatShown};
 pub use inquiries::Replied;

@@ -7,16 +7,18 @@
 
 use super::history::History;
 use super::locks::{Asked, LockMode, LockShown, Owner, RowLocks};
+use super::near::Near;
 use super::transaction::{Isolation, OpenError, OpenTransaction};
 use crate::conductor::link_of;
 use crate::error::Error;
 use crate::gateways::link::{Link, owner, seat_of};
+use crate::gateways::messages::Seat;
 use crate::router::Router;
 use crate::transport::Transport;
 use foldhash::fast::FixedState;
 use futures_util::task::AtomicWaker;
 use hashbrown::HashMap;
-use isomer_design::{Key, SITES_MAX, SiteId, TableId, Time};
+use isomer_design::{Key, KeyRange, SITES_MAX, SiteId, TableId, Time};
 use isomer_site::Durations;
 use isomer_strategy::Place;
 use parking_lot::Mutex;
@@ -210,10 +212,15 @@ impl<T: Transport> Gateway<T> {
         isolation: Isolation,
         cancel: Arc<CancelToken>,
     ) -> OpenTransaction<T> {
-        let seat = self.link().map_or(0, |link| link.seat());
+        let seat = self.seat();
         let owner = owner(seat, self.next_owner.fetch_add(1, Ordering::Relaxed));
         cancel.owner.store(owner, Ordering::Relaxed);
         OpenTransaction::new(self.clone(), (owner, seat), isolation, cancel)
+    }
+
+    /// Its seat at the conductor; 0 if that is here.
+    pub(super) fn seat(&self) -> Seat {
+        self.link().map_or(0, |link| link.seat())
     }
 
     /// The number of locked rows.
@@ -266,6 +273,28 @@ impl<T: Transport> Gateway<T> {
             true => self.transport().latest().await.0.max(self.present()),
             false => self.present(),
         }
+    }
+
+    /// A time that includes all commits of these rows that any gateway has acknowledged until now,
+    /// if their masters are all in this process: see [`super::near`].
+    pub(super) fn present_near(&self, near: &Near) -> Option<Time> {
+        let (routing, transport) = (self.router.routing_table(), self.transport());
+        let mut present = Time::ZERO;
+        for (table, range) in &*near.spans {
+            let mut start = range.start.clone();
+            loop {
+                let (placement, next) = routing.stretch(*table, &start)?;
+                let next = next.filter(|next| range.end.as_ref().is_none_or(|end| *next < end));
+                let end = next.cloned().or_else(|| range.end.clone());
+                let part = KeyRange::new(start, end);
+                present = present.max(transport.present_of(placement.master, *table, &part)?);
+                match next {
+                    Some(next) => start = next.clone(),
+                    None => break,
+                }
+            }
+        }
+        Some(present.max(self.present()))
     }
 
     /// Locks a row, and waits for it if `waits`. Returns true if the owner did not hold it before.

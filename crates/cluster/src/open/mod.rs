@@ -25,6 +25,7 @@
 //! | [`gateway`] | the shared state of all open transactions, and their waits |
 //! | [`history`] | the lease by which sites keep the history that open snapshots need |
 //! | [`snapshot`] | reads at one time, wherever the partitions are |
+//! | [`near`] | the time of a snapshot, if the rows of a statement are known before it runs |
 //! | [`fused`] | the same for ordered tables, some of whose rows may be elsewhere |
 //! | [`workspace`] | the writes so far, and rollback to a savepoint |
 //! | [`transaction`] | a transaction, from its first statement to its commit |
@@ -53,6 +54,7 @@ mod fused;
 pub(crate) mod gateway;
 mod history;
 pub(crate) mod locks;
+mod near;
 mod outcome;
 mod reads;
 pub(crate) mod snapshot;
@@ -61,6 +63,8 @@ pub(crate) mod workspace;
 
 pub use gateway::{CancelReason, CancelToken, Gateway};
 pub use locks::{Asked, LockMode, LockShown, Owner, RowLocks};
+pub use near::Near;
+pub(crate) use outcome::find_out;
 pub use snapshot::SharedSnapshot;
 pub use transaction::{
     Isolation, Locked, OpenError, OpenTransaction, Savepoint, first_ordered_read, own_table,

@@ -37,17 +37,21 @@
 //! deleted rows is known by these, but its time is not. It counts as committed also if the deleted
 //! rows were themselves lost with the site.
 
-use super::gateway::Gateway;
+use super::commit::footprint;
+use super::gateway::{CancelToken, Gateway};
 use super::snapshot::{Seen, Snapshot};
+use super::transaction::OpenError;
 use crate::error::Error;
 use crate::router::{Call, Ran, Session, unless};
 use crate::transport::Transport;
 use isomer_design::{Key, SiteId, TableId, Time};
 use isomer_site::{
-    Abort, CheckedWrite, CheckedWrites, Committed, Expect, Failure, Published, Request,
+    Abort, Body, CheckedWrite, CheckedWrites, Committed, Expect, Failure, Published, ReadSet,
+    Request,
 };
 use isomer_strategy::Place;
 use std::cell::Cell;
+use std::task::Waker;
 
 /// The number of times that the request is sent again or the rows are read.
 const ATTEMPTS_MAX: usize = 64;
@@ -91,10 +95,23 @@ impl<T: Transport> Commit<'_, T> {
             published_at.set(Some(time));
             published(time);
         };
-        let lost = match self.ask(request.again(), &mut noted).await {
-            Err(error) if is_lost(&error) => error,
-            answer => return answer.map_err(NotCommitted::Because),
-        };
+        match self.ask(request.again(), &mut noted).await {
+            Err(error) if is_lost(&error) => {
+                self.after_loss(request, error, &published_at, &mut noted).await
+            }
+            answer => answer.map_err(NotCommitted::Because),
+        }
+    }
+
+    /// Finds out the outcome of a request whose answer was lost. The request is sent again, unless
+    /// it `noted` a publication, whose time is then in `published_at`.
+    async fn after_loss(
+        mut self,
+        mut request: Request<'_>,
+        lost: Error,
+        published_at: &Cell<Option<Time>>,
+        noted: Published<'_>,
+    ) -> Result<Ran, NotCommitted> {
         if published_at.get().is_none() && !self.is_proof() {
             return Err(NotCommitted::Because(lost));
         }
@@ -108,7 +125,7 @@ impl<T: Transport> Commit<'_, T> {
             attempts += 1;
             let mut is_worth_a_look = true;
             if published_at.get().is_none() {
-                match self.ask(request.again(), &mut noted).await {
+                match self.ask(request.again(), &mut *noted).await {
                     Err(Error::NoSeat) => {
                         let seated = self.gateway.router().until_succeeded(self.home());
                         is_worth_a_look = unless(self.call.over, seated).await.unwrap_or(false);
@@ -213,6 +230,44 @@ impl<T: Transport> Commit<'_, T> {
         }
         snapshot.until_durable(self.gateway.transport()).await?;
         Ok(outcome.unwrap_or_else(|| evidence.end()))
+    }
+}
+
+/// Finds out the outcome of a commit that the gateway of another process was about to make for a
+/// client of this one, and makes it if it was not made. `published` is the time of its publication,
+/// if that is known.
+pub(crate) async fn find_out<T: Transport>(
+    gateway: &Gateway<T>,
+    (reads, writes): (&ReadSet, &CheckedWrites),
+    published: Option<Time>,
+    cancel: &CancelToken,
+) -> Result<Ran, OpenError> {
+    let footprint = footprint(gateway.router(), writes, reads);
+    let body = match reads.is_empty() {
+        true => Body::Writes(writes),
+        false => Body::Validated { reads, writes },
+    };
+    let request = Request { seat: gateway.seat(), ..Request::new(&footprint, body) };
+    let over = |waker: &Waker| cancel.poll_over(waker);
+    let mut session = Session::new(published.map_or(1, |time| time.0));
+    let (ticket, _) = gateway.router().ticket(&mut session);
+    let call = Call { ticket, is_wanted: false, before: None, over: &over };
+    let commit = Commit { gateway, session: &mut session, call, writes };
+    let lost = Error::Failure(Failure::Stopped(commit.home()));
+    let published_at = Cell::new(published);
+    let mut noted = |time| {
+        published_at.set(Some(time));
+        gateway.router().has_committed(time);
+    };
+    match commit.after_loss(request, lost, &published_at, &mut noted).await {
+        Ok(ran) => Ok(ran),
+        Err(NotCommitted::Undone) => Err(OpenError::Undone),
+        Err(NotCommitted::Because(error)) => {
+            if error.is_unknown() {
+                gateway.note_unknown();
+            }
+            Err(error.into())
+        }
     }
 }
 

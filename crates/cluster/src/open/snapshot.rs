@@ -26,6 +26,7 @@
 //! [`Seen::until_durable`].
 
 use super::gateway::Gateway;
+use super::near::Near;
 use crate::error::Error;
 use crate::transport::Transport;
 use futures_util::future::join_all;
@@ -125,10 +126,24 @@ impl<T: Transport> Snapshot<T> {
     /// # Errors
     /// [`Error::TooManySnapshots`].
     pub(super) async fn take(gateway: &Gateway<T>) -> Result<Snapshot<T>, Error> {
+        Snapshot::take_near(gateway, None).await
+    }
+
+    /// Opens a snapshot of the present as far as it concerns some rows.
+    ///
+    /// # Errors
+    /// [`Error::TooManySnapshots`].
+    pub(super) async fn take_near(
+        gateway: &Gateway<T>,
+        near: Option<&Near>,
+    ) -> Result<Snapshot<T>, Error> {
         if !gateway.history.is_leased(gateway.transport().now()) {
             gateway.renew().await;
         }
-        let present = gateway.present_everywhere().await;
+        let present = match near.and_then(|near| gateway.present_near(near)) {
+            Some(present) => present,
+            None => gateway.present_everywhere().await,
+        };
         let (snapshot_pin, time) = gateway.history.open(present).ok_or(Error::TooManySnapshots)?;
         let (open, seen) = (Some(snapshot_pin), Seen::default());
         Ok(Snapshot { time, open, pins: None, reads_left: READS_BY_CLOCK, seen })

@@ -26,13 +26,15 @@ use super::commit::{footprint, logged_at};
 use super::fused::{self, Found};
 use super::gateway::{CancelReason, CancelToken, Gateway};
 use super::locks::{LockMode, Owner};
+use super::near::Near;
 use super::outcome::{Commit, NotCommitted, only_inserts};
 use super::reads::Reads;
 use super::snapshot::{LOOKS_MAX, Seen, SharedSnapshot, Snapshot};
 use super::workspace::{Sees, Workspace};
 use crate::error::Error;
 use crate::fusion::site_of;
-use crate::gateways::messages::Seat;
+use crate::gateways::messages::{Seat, write};
+use crate::gateways::shipping::{Promise, Witness};
 use crate::ordered::COMMIT_BYTES_MAX;
 use crate::router::{Call, Ran, Session, unless};
 use crate::transport::Transport;
@@ -41,6 +43,7 @@ use isomer_site::{Abort, Body, Expect, Overlay, ReadSet, Request};
 use isomer_strategy::Refused;
 use ordered::{OrderedPart, check_switches, commit_in_order, is_to_be_ordered, keep_found};
 use std::collections::BTreeSet;
+use std::future::poll_fn;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -171,6 +174,11 @@ pub struct OpenTransaction<T: Transport> {
     noted: Reads,
     /// Its client is acknowledged before the log is synced.
     is_asynchronous: bool,
+    /// The rows of its statement, if it reads no others: see [`super::near`]. To be set at the
+    /// beginning of each statement under READ COMMITTED.
+    pub near: Option<Near>,
+    /// Sees the commit, if the client is at another process.
+    pub witness: Option<Arc<dyn Witness>>,
 }
 
 /// A savepoint, for [`OpenTransaction::back_to`].
@@ -210,6 +218,8 @@ impl<T: Transport> OpenTransaction<T> {
             session,
             noted,
             is_asynchronous: false,
+            near: None,
+            witness: None,
         }
     }
 
@@ -267,6 +277,7 @@ impl<T: Transport> OpenTransaction<T> {
             intent.row.iter().for_each(|row| visit(row));
             return Ok(intent.row.is_some());
         }
+        leave(self, |near| near.has_key(table, key))?;
         let begun = self.noted.begin_read(self.gateway.transport());
         let mut snapshots = 0;
         let found = loop {
@@ -304,6 +315,7 @@ impl<T: Transport> OpenTransaction<T> {
         way: Direction,
         mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), OpenError> {
+        leave(self, |near| near.has_range(table, range))?;
         let begun = self.noted.begin_read(self.gateway.transport());
         let (mut snapshots, mut rows, mut last) = (0, 0, None);
         let mut used = Vec::new();
@@ -668,8 +680,15 @@ impl<T: Transport> OpenTransaction<T> {
         // the answer is lost, they can show the outcome.
         let (owner, locked, keeps_rows) = (self.owner, &mut self.locked, only_inserts(writes));
         let kept = &self.kept;
+        let witness = &self.witness;
+        if let Some(witness) = witness {
+            witness.promise(write(&Promise::of(reads, writes)));
+            let gone_ahead = poll_fn(|cx| witness.poll_go(cx.waker()));
+            unless(&over, gone_ahead).await.map_err(OpenError::Canceled)?;
+        }
         let mut published = |time| {
             gateway.router().has_committed(time);
+            witness.iter().for_each(|witness| witness.published(time));
             let is_new = |(table, key): &mut (TableId, Key)| {
                 writes.get(table).is_some_and(|rows| rows.contains_key(key))
             };
@@ -772,10 +791,11 @@ impl<T: Transport> OpenTransaction<T> {
         key: &Key,
         mut visit: impl FnMut(&[u8], Time),
     ) -> Result<Found, OpenError> {
+        leave(self, |near| near.has_key(table, key))?;
         for look in 0..LOOKS_MAX {
             let newest = match &mut self.newest {
                 Some(newest) => newest,
-                none => none.insert(Snapshot::take(&self.gateway).await?),
+                none => none.insert(Snapshot::take_near(&self.gateway, self.near.as_ref()).await?),
             };
             let at = (table, key);
             if let Some(found) = fused::look(newest, &self.gateway, at, 0, &mut visit).await? {
@@ -799,7 +819,7 @@ impl<T: Transport> OpenTransaction<T> {
         loop {
             let snapshot = match &mut self.snapshot {
                 Some(snapshot) => snapshot,
-                none => none.insert(Snapshot::take(&self.gateway).await?),
+                none => none.insert(Snapshot::take_near(&self.gateway, self.near.as_ref()).await?),
             };
             if !is_fixed || snapshot.is_pinned() {
                 break;
@@ -867,6 +887,25 @@ impl<T: Transport> Drop for OpenTransaction<T> {
         let locked = std::mem::take(&mut self.locked);
         self.let_go(locked);
     }
+}
+
+/// Called before a read: unless that is of rows that are near, snapshots are of all rows from now
+/// on.
+///
+/// # Errors
+/// [`Error::Gone`] if the statement has read from another snapshot.
+fn leave<T: Transport>(
+    txn: &mut OpenTransaction<T>,
+    is_near: impl FnOnce(&Near) -> bool,
+) -> Result<(), Error> {
+    if txn.near.as_ref().is_none_or(is_near) {
+        return Ok(());
+    }
+    txn.near = None;
+    txn.end_newest();
+    let is_used = txn.snapshot.as_ref().is_some_and(|snapshot| !snapshot.is_fresh());
+    txn.end_snapshot();
+    if is_used { Err(Error::Gone) } else { Ok(()) }
 }
 
 /// Why a commit was refused, as an error of its transaction.

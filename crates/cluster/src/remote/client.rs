@@ -1,7 +1,7 @@
 //! Asking sites in other processes.
 
 use super::pins::{ClientPin, ClientPins};
-use super::{Unanswered, Wire};
+use super::{Early, Unanswered, Wire};
 use crate::embedded::Mailboxes;
 use crate::reach::Reach;
 use crate::transport::calls_for_failover;
@@ -9,6 +9,7 @@ use isomer_design::{SiteId, Time};
 use isomer_log::LogError;
 use isomer_site::wire::{
     self, Asked, BadMessage, ClientId, Execute, Latest, Leased, PinAt, ReadAt, Rows, Seated, Tick,
+    ToGateway,
 };
 use isomer_site::{
     Answer, BatchAnswer, BatchStep, Failure, Network, Part, PartAnswer, Published, Read, Refusal,
@@ -147,6 +148,24 @@ impl Remote {
     /// The latest time of the site's process.
     pub(crate) async fn latest(&self, site: SiteId) -> Option<Time> {
         self.ask(site, &Latest).await.ok()
+    }
+
+    /// Has the gateway of the site's process run a statement.
+    pub(crate) async fn ask_gateway(
+        &self,
+        site: SiteId,
+        request: Vec<u8>,
+        early: Early<'_>,
+    ) -> Result<Vec<u8>, Unanswered> {
+        let mut opened = |message: &[u8]| match wire::read_early(message) {
+            Ok(bytes) => early(&bytes),
+            Err(bad) => self.trouble(site, &bad),
+        };
+        match self.ask_hearing(site, &ToGateway(request), &mut opened).await {
+            Ok(answer) => Ok(answer),
+            Err(NoAnswer::Wire(unanswered)) => Err(unanswered),
+            Err(NoAnswer::NotAsked(why)) => Err(Unanswered::Unreachable(why)),
+        }
     }
 
     pub(crate) async fn until_durable(&self, site: SiteId, seen: SeenUpTo) -> Result<(), Failure> {

@@ -39,7 +39,7 @@ mod serve;
 
 pub(crate) use client::Remote;
 pub(crate) use pins::{ClientPin, ServedPins};
-pub(crate) use serve::serve;
+pub(crate) use serve::{NO_GATEWAY, serve};
 
 use crate::node::Endpoint;
 use crate::reach::Reach;

@@ -12,6 +12,7 @@ use isomer_site::{BatchStep, Failure, Part, Peers, RowsBuffer, SeenUpTo, Step};
 use isomer_strategy::SiteLoad;
 use std::ops::ControlFlow;
 
+pub(crate) const NO_GATEWAY: &str = "this process runs no SQL";
 const NO_CONDUCTOR: &str = "this process does not have the conductor";
 
 /// Carries out a request, and returns the answer. `early` receives what must be sent before it.
@@ -60,6 +61,8 @@ pub(crate) async fn serve<T: Transport + Peers>(
             Some(desk) => answer::<ToConductorNow>(&desk.serve(&request).await),
             None => not_understood(NO_CONDUCTOR),
         },
+        // The endpoint passes these on itself.
+        Ask::ToGateway(_) => not_understood(NO_GATEWAY),
     }
 }
 

@@ -24,7 +24,9 @@ use crate::wire::{Formats, Out};
 use isomer_sql::budget::Holding;
 use isomer_sql::catalog::{Catalog, Procedure};
 use isomer_sql::datum::Datum;
-use isomer_sql::statement::{Action, BodyStatement, ProcedureCall, compile_body, compile_of_body};
+use isomer_sql::statement::{
+    Action, BodyStatement, Places, ProcedureCall, Unplaced, compile_body, compile_of_body, places,
+};
 use isomer_sql::{SqlError, code};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -137,7 +139,7 @@ fn statement_of(
         compiled.map(Arc::new).map_err(SqlError::nowhere)
     };
     let (compiled, formats) = (&statement.compiled, &Formats::default());
-    let call = Call { compiled, again, params, formats, describes: false, keeps: None };
+    let call = Call { compiled, again, params, formats, describes: false, keeps: None, said: None };
     if let Action::Call(_) = compiled.action {
         return within(session, call, depth + 1, out);
     }
@@ -147,6 +149,24 @@ fn statement_of(
     unseen.take(&mut own);
     out.made(&unseen.told);
     done
+}
+
+/// The rows of a CALL, if those of all statements are known before it runs.
+pub(super) fn places_of(
+    session: &mut Session,
+    plan: &ProcedureCall,
+    params: &[Datum],
+    catalog: &Catalog,
+) -> Result<Places, Unplaced> {
+    let around = session.surroundings();
+    // If an argument or the body has an error, the CALL fails where it runs.
+    let values = plan.values_alone(params, &around, catalog)?;
+    let body = body(session, &plan.procedure, catalog).map_err(|_| Unplaced::Rows)?;
+    let mut all = Places { has_others: true, ..Places::default() };
+    for statement in body.iter() {
+        all.spans.extend(places(&statement.compiled, &values, &around, catalog)?.spans);
+    }
+    if all.spans.is_empty() { Err(Unplaced::Rows) } else { Ok(all) }
 }
 
 /// The plans of a procedure's body for a catalog.

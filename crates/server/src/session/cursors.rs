@@ -126,8 +126,15 @@ impl Session {
         let formats = Formats::default();
         let params = call.params;
         let keeps = Some(&kept);
-        let inner =
-            Call { compiled: query, again, params, formats: &formats, describes: false, keeps };
+        let inner = Call {
+            compiled: query,
+            again,
+            params,
+            formats: &formats,
+            describes: false,
+            keeps,
+            said: None,
+        };
         self.query(inner, &mut Out::default(), flush)?;
         let Kept { rows, held } = kept.into_inner();
         let scrolls = declare.scrolls.unwrap_or(!query.locks_rows());

@@ -1,6 +1,8 @@
 //! The extended protocol: Parse, Bind, Describe, Execute, Close.
 
-use super::{Call, Flush, PlanAgain, Portal, Rest, Session, Statement, Written, may_run_again};
+use super::{
+    Call, Flush, PlanAgain, Portal, Rest, Said, Session, Statement, Written, may_run_again,
+};
 use crate::wire::{Formats, Out, Reader, violation};
 use isomer_sql::budget::{Budget, Holding};
 use isomer_sql::catalog::Catalog;
@@ -253,8 +255,8 @@ impl Session {
         let budget = self.memory.statement.clone();
         let again: PlanAgain<'_> = &|catalog| statement.planned_for(catalog, &budget);
         let (params, formats) = (&portal.params[..], &portal.formats);
-        let call =
-            Call { compiled: &compiled, again, params, formats, describes: false, keeps: None };
+        let (compiled, describes) = (&compiled, false);
+        let call = Call { compiled, again, params, formats, describes, keeps: None, said: None };
         self.run(call, out, flush)
     }
 
@@ -280,8 +282,10 @@ impl Session {
         let budget = self.memory.statement.clone();
         let again: PlanAgain<'_> = &|catalog| portal.statement.planned_for(catalog, &budget);
         let (params, formats) = (&portal.params[..], &portal.formats);
-        let call =
-            Call { compiled: &compiled, again, params, formats, describes: false, keeps: None };
+        let Written { text, given, .. } = &*portal.statement.written;
+        let is_alone = most == 0 && portal.rest.is_none() && self.next == Some(b'S');
+        let (said, compiled) = (Some(Said { text, given, is_alone }), &compiled);
+        let call = Call { compiled, again, params, formats, describes: false, keeps: None, said };
         if most == 0 && portal.rest.is_none() {
             let done = self.run(call, out, flush);
             if !name.is_empty() || done.is_ok() {

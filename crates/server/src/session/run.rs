@@ -2,6 +2,7 @@
 //! have moved.
 
 use super::cursors::Kept;
+use super::ship::{self, Said};
 use super::{Flush, RUNS_MAX, Session, in_failed, until};
 use crate::alter::folded;
 use crate::backend::{Backend, explain, read_only_call};
@@ -60,6 +61,8 @@ pub(crate) struct Call<'c> {
     pub(crate) describes: bool,
     /// Collects the rows instead of sending them.
     pub(crate) keeps: Option<&'c RefCell<Kept>>,
+    /// The text, if the statement may run in another process.
+    pub(crate) said: Option<Said<'c>>,
 }
 
 impl<'c> Call<'c> {
@@ -76,7 +79,7 @@ impl<'c> Call<'c> {
         if runs && !compiled.params.is_empty() {
             return Err(SqlError::new(code::UNDEFINED_PARAMETER, "there is no parameter $1"));
         }
-        Ok(Call { compiled, again, params: &[], formats, describes: true, keeps: None })
+        Ok(Call { compiled, again, params: &[], formats, describes: true, keeps: None, said: None })
     }
 }
 
@@ -101,8 +104,9 @@ impl Session {
     /// Watches the time limits of the current statement.
     pub(crate) fn watched(&self) -> [Option<Limited>; 2] {
         let check = Duration::from_millis(self.settings.limits.check);
-        let look = || self.watch.look(check, &self.cancel, &self.socket);
-        [self.watched_time(), (!check.is_zero()).then(look)]
+        let socket = self.socket.as_ref().filter(|_| !check.is_zero());
+        let look = socket.map(|socket| self.watch.look(check, &self.cancel, socket));
+        [self.watched_time(), look]
     }
 
     fn watched_time(&self) -> Option<Limited> {
@@ -157,14 +161,22 @@ impl Session {
             }
             Action::Explain(inner, Explains::Plan) => {
                 call.compiled.check(&self.catalog(), &self.identity(&self.catalog()))?;
-                let lines =
+                let mut lines =
                     crate::explain::explain(&self.engine, inner, &call.compiled.writing, None);
+                let place = ship::place(self, call);
+                lines.extend(place.map(|name| format!("Runs at: {name}, outside of a block")));
                 self.show_lines(call, lines, out);
                 Ok(())
             }
             Action::Copy(_) => self.begin_copy(call, out, flush),
-            Action::Call(_) => super::calls::run(self, call, out),
-            _ => self.query(call, out, flush),
+            Action::Call(_) => match ship::ship(self, call, out) {
+                Some(done) => done,
+                None => super::calls::run(self, call, out),
+            },
+            _ => match ship::ship(self, call, out) {
+                Some(done) => done,
+                None => self.query(call, out, flush),
+            },
         }
     }
 
@@ -353,6 +365,7 @@ impl Session {
         flush: &mut dyn Flush,
     ) -> Result<(), SqlError> {
         let (mark, numbers) = (out.mark(), self.numbers.borrow().mark());
+        let mut near = self.shipping.near.take();
         for run in 1..=RUNS_MAX {
             let is_alone = self.txn.is_none();
             // A transaction without reads and writes can take a new snapshot.
@@ -362,6 +375,10 @@ impl Session {
             // Earlier work of the transaction stays.
             let savepoint = (!is_alone).then(|| self.backend().savepoint());
             let catalog = self.catalog();
+            // With another level, a snapshot is of all rows, for the statements to come.
+            let backend = self.backend();
+            let is_of_statement = backend.isolation() == Isolation::ReadCommitted;
+            backend.txn.near = near.take().filter(|_| is_of_statement);
             let done = self
                 .plan(call, &catalog)
                 .and_then(|compiled| self.query_once(call, &compiled, &catalog, out, flush));

@@ -1,6 +1,6 @@
 //! SQL statements about a session's prepared statements, and definitions.
 
-use super::{Call, Flush, PlanAgain, Session};
+use super::{Call, Flush, PlanAgain, Said, Session, Written};
 use crate::backend::read_only_call;
 use crate::ddl::Definer;
 use crate::indexes::Asker;
@@ -87,8 +87,11 @@ impl Session {
                 let (params, formats) = (&params[..], &Formats::default());
                 let budget = self.memory.statement.clone();
                 let again: PlanAgain<'_> = &|catalog| statement.planned_for(catalog, &budget);
-                let call =
-                    Call { compiled: &compiled, again, params, formats, describes, keeps: None };
+                let Written { text, given, .. } = &*statement.written;
+                // Here the text is that of the statement that was prepared.
+                let said = Some(Said { text, given, is_alone: true }).filter(|_| describes);
+                let compiled = &compiled;
+                let call = Call { compiled, again, params, formats, describes, keeps: None, said };
                 self.perform(call, out, flush)?;
             }
             Prepared::Deallocate(None) => {

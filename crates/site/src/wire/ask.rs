@@ -72,6 +72,7 @@ asked! {
     11 ToConductorNow => Vec<u8>;
     12 Seated<'_>  => Result<Reply, Failure>;
     13 BatchStep   => Result<BatchAnswer, Failure>;
+    14 ToGateway   => Vec<u8>;
 }
 
 /// A [`Request`] whose body is data.
@@ -288,3 +289,9 @@ pub struct ToConductor(#[serde(with = "serde_bytes")] pub Vec<u8>);
 /// clients have taken all of theirs.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct ToConductorNow(#[serde(with = "serde_bytes")] pub Vec<u8>);
+
+/// Run a statement of a client of another process, if this process has a gateway. The bytes are
+/// those of the layer above the gateway, and so is the answer. The site of the request stands for
+/// its process.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct ToGateway(#[serde(with = "serde_bytes")] pub Vec<u8>);

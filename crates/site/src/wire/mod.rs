@@ -16,9 +16,11 @@
 //!         11  to the conductor, now                     bytes of its gateways  bytes
 //!         12  execute, of a seat                        a Seated               Reply, or Failure
 //!         13  batch                                     a BatchStep            BatchAnswer, or Failure
+//!         14  to the gateway                        bytes of the layer above     bytes
 //!         64  message         body: from, to, and a Message           none
 //!   96 - 111  the carrier's   bodies of its own, such as handshakes
-//!        127  published       body: a Time. Comes before the answer of an execute
+//!        127  published       body: a Time. Comes before the answer of an execute; of a request to
+//!                             the gateway: bytes of the layer above
 //!    128 + k  the answer to kind k
 //!        255  not understood  body: text. Replaces any answer; nothing was done
 //! ```
@@ -56,7 +58,7 @@ use crate::step::Step;
 use crate::two_phase::Part;
 pub use ask::{
     Asked, ClientId, Execute, Latest, Lease, Leased, PinAt, PinId, ReadAt, Rows, Seated, Tick,
-    ToConductor, ToConductorNow,
+    ToConductor, ToConductorNow, ToGateway,
 };
 use isomer_design::{SiteId, Time};
 use serde::Serialize;
@@ -165,6 +167,8 @@ pub enum Ask {
     Seated(Seated<'static>),
     /// Take a step of a batch of ordered commits.
     Batch(BatchStep),
+    /// Run a statement of a client of another process.
+    ToGateway(ToGateway),
 }
 
 /// Encodes a request to a site.
@@ -199,7 +203,8 @@ pub fn read_ask(bytes: &[u8]) -> Result<(SiteId, Ask), BadMessage> {
         ToConductorNow::KIND => of(&opened, Ask::ToConductorNow),
         <Seated<'_>>::KIND => of(&opened, Ask::Seated),
         BatchStep::KIND => of(&opened, Ask::Batch),
-        kind => Err(BadMessage::Kind { kind, expected: "1 to 13, a request" }),
+        ToGateway::KIND => of(&opened, Ask::ToGateway),
+        kind => Err(BadMessage::Kind { kind, expected: "1 to 14, a request" }),
     }
 }
 
@@ -240,6 +245,23 @@ pub fn read_published(bytes: &[u8]) -> Result<Time, BadMessage> {
     match opened.kind {
         PUBLISHED => opened.body(),
         kind => Err(BadMessage::Kind { kind, expected: "127, word of a publication" }),
+    }
+}
+
+/// Encodes bytes that come before the answer to a [`ToGateway`].
+pub fn early(bytes: &[u8]) -> Vec<u8> {
+    seal(PUBLISHED, &bytes)
+}
+
+/// Decodes bytes that come before the answer to a [`ToGateway`].
+///
+/// # Errors
+/// [`BadMessage`].
+pub fn read_early(message: &[u8]) -> Result<Vec<u8>, BadMessage> {
+    let opened = Opened::of(message)?;
+    match opened.kind {
+        PUBLISHED => opened.body(),
+        kind => Err(BadMessage::Kind { kind, expected: "127, what comes before an answer" }),
     }
 }
 

@@ -143,7 +143,7 @@ impl Exec<'_> {
 
     /// The ranges of the keys of a table, or of an index of it, that an access means: sorted and
     /// disjoint.
-    fn ranges(
+    pub(super) fn ranges(
         &self,
         table: &Table,
         access: &Access,
@@ -320,7 +320,7 @@ impl Found {
         }
     }
 
-    fn into_range(self) -> KeyRange {
+    pub(super) fn into_range(self) -> KeyRange {
         match self {
             Found::Row(key) => KeyRange::single(key),
             Found::Rows(range) => range,

@@ -91,7 +91,7 @@ impl Evaluate for Immutable {
 }
 
 /// The environment of an expression that does not depend on it.
-struct Nowhere;
+pub(crate) struct Nowhere;
 
 static PLAIN_TIMES: LazyLock<TimeStyle> =
     LazyLock::new(|| TimeStyle { zone: Zone::utc(), order: Order::default() });

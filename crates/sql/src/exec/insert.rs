@@ -195,7 +195,7 @@ struct Obstacle {
 }
 
 impl Exec<'_> {
-    fn new_row(
+    pub(super) fn new_row(
         &self,
         plan: &Insert,
         row_ids: Option<&str>,

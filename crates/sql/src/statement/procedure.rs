@@ -5,7 +5,7 @@ use crate::budget::Budget;
 use crate::catalog::{Catalog, Procedure};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
-use crate::exec::{Exec, value_of};
+use crate::exec::{Exec, Nowhere, Unplaced, check_place, value_of};
 use crate::expr::Expr;
 use crate::parse::{Parsed, read};
 use crate::transaction::{Surroundings, Transaction};
@@ -45,6 +45,20 @@ impl ProcedureCall {
     ) -> Result<Vec<Datum>, SqlError> {
         let exec = Exec::new(txn, params, around, catalog);
         self.arguments.iter().map(|argument| value_of(&exec, argument)).collect()
+    }
+
+    /// The same before the CALL runs, if the arguments depend on no session.
+    ///
+    /// # Errors
+    /// [`Unplaced`]; also if an expression has an error.
+    pub fn values_alone(
+        &self,
+        params: &[Datum],
+        around: &Surroundings,
+        catalog: &Catalog,
+    ) -> Result<Vec<Datum>, Unplaced> {
+        self.arguments.iter().try_for_each(check_place)?;
+        self.values(&mut Nowhere, params, around, catalog).map_err(|_| Unplaced::Rows)
     }
 }
 

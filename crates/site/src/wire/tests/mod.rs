@@ -126,8 +126,8 @@ fn what_is_wrong_is_named() {
     damaged[18] = 4;
     assert!(error(&damaged).starts_with("a message of kind 8 is damaged: its checksum is 0x"));
     assert_eq!(
-        error(&sealed(14, &[])),
-        "a message of kind 14, where one of 1 to 13, a request is expected"
+        error(&sealed(15, &[])),
+        "a message of kind 15, where one of 1 to 14, a request is expected"
     );
     assert_eq!(
         error(&sealed(8, &[0])),

@@ -22,7 +22,7 @@ use crate::two_phase::{Entered, Part, PartAnswer};
 use crate::validate::ReadSet;
 use crate::wire::ask::{
     Asked, Execute, Latest, Lease, Leased, PinAt, PinId, ReadAt, Rows, Seated, Tick, ToConductor,
-    ToConductorNow,
+    ToConductorNow, ToGateway,
 };
 use crate::wire::{self, BadMessage};
 use isomer_design::{
@@ -71,6 +71,13 @@ pub(super) fn samples(seed: u64) -> Vec<Sample> {
         sample(wire::published(time), &time, |bytes| {
             let time = wire::read_published(bytes)?;
             Ok((text(&time), wire::published(time)))
+        })
+    });
+    each(seed, "early", 1, &mut samples, |g, _| {
+        let early = g.bytes();
+        sample(wire::early(&early), &early, |bytes| {
+            let early = wire::read_early(bytes)?;
+            Ok((text(&early), wire::early(&early)))
         })
     });
     samples
@@ -155,6 +162,7 @@ fn asks(seed: u64, samples: &mut Vec<Sample>) {
         let step = batch_step(g, variant);
         asked(g, &step)
     });
+    add("to the gateway", 1, |g, _| asked(g, &ToGateway(b"a statement".to_vec())));
 }
 
 fn answers(seed: u64, samples: &mut Vec<Sample>) {
@@ -256,6 +264,7 @@ fn answers(seed: u64, samples: &mut Vec<Sample>) {
             _ => Err(Failure::Participant(g.site())),
         })
     });
+    add("from the gateway", 1, |_, _| answered::<ToGateway>(&b"rows".to_vec()));
 }
 
 fn batch_step(g: &mut Gen, variant: usize) -> BatchStep {
@@ -324,7 +333,7 @@ fn asked<A: Asked + Debug>(g: &mut Gen, asked: &A) -> Sample {
         let (site, ask) = wire::read_ask(bytes)?;
         use wire::Ask::{
             Batch, Execute, Latest, Lease, Part, Pin, Read, Seated, Step, Tick, ToConductor,
-            ToConductorNow, UntilDurable,
+            ToConductorNow, ToGateway, UntilDurable,
         };
         Ok(match ask {
             Execute(asked) => (text(&(site, &asked)), wire::ask(site, &asked)),
@@ -340,6 +349,7 @@ fn asked<A: Asked + Debug>(g: &mut Gen, asked: &A) -> Sample {
             ToConductorNow(asked) => (text(&(site, &asked)), wire::ask(site, &asked)),
             Seated(asked) => (text(&(site, &asked)), wire::ask(site, &asked)),
             Batch(asked) => (text(&(site, &asked)), wire::ask(site, &asked)),
+            ToGateway(asked) => (text(&(site, &asked)), wire::ask(site, &asked)),
         })
     })
 }
