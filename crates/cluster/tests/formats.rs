@@ -7,13 +7,14 @@ use std::fs;
 use std::path::Path;
 
 /// The first lines of catalogs, by format.
-const TITLES: [&str; 6] = [
+const TITLES: [&str; 7] = [
     "# An Isomer database: its sites and tables. Where partitions are stands in the sites' logs.",
     "# An Isomer database, format 2: its sites and tables. Where partitions are stands in the sites' logs.",
     "# An Isomer database, format 3: its sites and tables. Where partitions are stands in the sites' logs.",
     "# An Isomer database, format 4: its sites and tables. Where partitions are stands in the sites' logs.",
     "# An Isomer database, format 5: its sites and tables. Where partitions are stands in the sites' logs.",
     "# An Isomer database, format 6: its sites and tables. Where partitions are stands in the sites' logs.",
+    "# An Isomer database, format 7: its sites and tables. Where partitions are stands in the sites' logs.",
 ];
 
 fn create_table(db: &Database, name: &str) {
@@ -54,10 +55,10 @@ fn an_unknown_format_is_refused_by_name() {
     let folder = tempfile::tempdir().expect("a folder for the test");
     create_table(&Database::open(Options::in_folder(folder.path(), 2)).expect("opens"), "people");
     let newer =
-        entitle(folder.path(), "# An Isomer database, format 7: what is in it nobody knows yet.");
+        entitle(folder.path(), "# An Isomer database, format 8: what is in it nobody knows yet.");
     let refused = Database::open(Options::in_folder(folder.path(), 2)).err().expect("a refusal");
     let refused = refused.to_string();
-    assert!(refused.contains("format 7") && refused.contains("up to 6"), "{refused}");
+    assert!(refused.contains("format 8") && refused.contains("up to 7"), "{refused}");
     let left = fs::read_to_string(folder.path().join("catalog")).expect("it is there");
     assert_eq!(left, newer, "it was left as it was");
 }

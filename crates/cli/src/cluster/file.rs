@@ -481,7 +481,7 @@ mod tests {
         assert_eq!(
             wrong("sites = [3]", "site = [3]"),
             "process `b` has a key `site`, which is not known; the nearest is `sites`, and there are: name, \
-             address, sites, router, clients, zone"
+             address, sites, router, clients, zone, joined"
         );
         assert_eq!(
             wrong("sites = [3]", "sites = [3]\nclients = \"5433\""),
