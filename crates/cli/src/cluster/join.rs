@@ -30,6 +30,8 @@ const AWAY_US: i64 = 1_000_000;
 const STATUS: Duration = Duration::from_secs(1);
 /// The longest wait for another process to take the conductor that this one has left.
 const SUCCESSION_US: i64 = 30_000_000;
+/// The time for all processes to start after a power cut, before others take over from the missing.
+const GRACE_US: i64 = 20_000_000;
 /// The interval of messages about awaited processes.
 const TOLD_US: i64 = 2_000_000;
 
@@ -477,17 +479,18 @@ fn bind(address: &str, may_be_open: bool) -> Result<TcpListener, Failure> {
 
 /// Waits until all other processes can be reached, and reports missing ones periodically; `false`
 /// if a stop was requested. If others `may_be_gone`, those that are declared dead are not waited
-/// for: the logs say what they had.
+/// for after [`GRACE_US`]: the logs say what they had.
 ///
 /// # Errors
 /// If a process belongs to another cluster and will therefore never be reached.
 pub(crate) fn wait_for_all(net: &Net, stop: &Stop, may_be_gone: bool) -> Result<bool, Failure> {
     net.dial();
     let (begun, mut told) = (clock::now_us(), 0);
-    let is_missing = |peer: &PeerState| {
-        peer.reached.is_err() && !(may_be_gone && net.is_gone(&peer.member.name))
-    };
     loop {
+        let is_late = may_be_gone && clock::now_us() - begun >= GRACE_US;
+        let is_missing = |peer: &PeerState| {
+            peer.reached.is_err() && !(is_late && net.is_gone(&peer.member.name))
+        };
         let missing: Vec<PeerState> = net.peers().into_iter().filter(is_missing).collect();
         if missing.is_empty() {
             return Ok(true);
