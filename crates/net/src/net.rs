@@ -741,7 +741,8 @@ impl Shared {
         if !line.may_be(&joined.name) {
             return Err(format!("its certificate is not one of `{}`", joined.name));
         }
-        let admit = self.admit.get().ok_or("it does not serve yet; try again later")?;
+        let none = "it lets no process join: it does not serve clients yet, or the redo logs of its cluster are in files";
+        let admit = self.admit.get().ok_or(none)?;
         admit(joined)
     }
 
