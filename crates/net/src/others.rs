@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The embedder keeps the list, and is asked when a process with an unknown name introduces itself
-//! ([`crate::Net::set_list`]), and when a site is in the design that no known process has
+//! ([`crate::Net::set_list`]), and when the conductor says that the list has changed
 //! ([`isomer_cluster::Wire::learn`]). A process that has disappeared from the list is forgotten.
 
 use crate::edge::{now, start};

@@ -49,8 +49,8 @@ impl<'d> Others<'d> {
             .block_on(link.define(self.database.conductor.transport(), definition))
     }
 
-    /// Lets a process join the cluster, and returns it with its sites. A process that has joined
-    /// already gets the same answer.
+    /// Lets a process join the cluster, and gives it sites. Nothing changes if it has joined
+    /// already.
     ///
     /// # Errors
     /// [`Error::Node`], [`Error::Open`].

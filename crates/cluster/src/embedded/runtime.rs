@@ -55,6 +55,8 @@ pub(crate) struct Runtime {
     /// Runs statements of clients of other processes.
     pub(crate) runs: Mutex<Option<Arc<dyn Runs>>>,
     elsewhere: Option<Remote>,
+    /// A site of each other process, until the processes may be others.
+    others: Mutex<Option<Arc<[SiteId]>>>,
     renewal: Arc<Renewal>,
     hosts: ArcSwap<BTreeMap<SiteId, Arc<Host>>>,
     wire: Option<Arc<dyn Wire>>,
@@ -80,6 +82,7 @@ impl Runtime {
             client,
             desk: Mutex::new(None),
             runs: Mutex::new(None),
+            others: Mutex::new(None),
             wire,
             on_return: OnceLock::new(),
             mailboxes,
@@ -136,7 +139,13 @@ impl Runtime {
     }
 
     /// One site of each other process.
-    pub(super) fn one_of_each_process(&self) -> Vec<SiteId> {
+    pub(super) fn one_of_each_process(&self) -> Arc<[SiteId]> {
+        // Every snapshot asks for them. The lock is held, so that none of before is kept.
+        let mut known = self.others.lock();
+        known.get_or_insert_with(|| self.find_one_of_each_process()).clone()
+    }
+
+    fn find_one_of_each_process(&self) -> Arc<[SiteId]> {
         let mut first: BTreeMap<String, SiteId> = BTreeMap::new();
         for (wire, site) in
             self.wire.iter().flat_map(|w| w.sites().into_iter().map(move |s| (w, s)))
@@ -150,11 +159,13 @@ impl Runtime {
     /// Has the wire look who belongs to the cluster.
     pub(crate) fn learn(&self) {
         self.wire.iter().for_each(|wire| wire.learn());
+        *self.others.lock() = None;
     }
 
     /// A process has left the cluster.
     pub(super) fn left(&self, name: &str) {
         self.wire.iter().for_each(|wire| wire.left(name));
+        *self.others.lock() = None;
     }
 
     /// Asks the process with the conductor; before others, if it `is_urgent`.
@@ -227,6 +238,8 @@ impl Runtime {
 
     /// Handles the handshake with the process of other sites.
     pub(crate) fn meet(&self, others: &[SiteId], is_new: bool) {
+        // They may be of a process that has just joined.
+        *self.others.lock() = None;
         self.sites().iter().for_each(|site| site.meet(others));
         // A site that was declared dead has missed changes, even if its process has kept running.
         let is_stale = |other: &SiteId| {

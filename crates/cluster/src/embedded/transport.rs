@@ -290,9 +290,10 @@ impl Transport for Embedded {
 
     async fn latest(&self) -> (Time, bool) {
         let runtime = &self.here.runtime;
-        let others = runtime.one_of_each_process().into_iter().filter_map(|site| {
-            let remote = self.elsewhere(site)?;
-            Some(remote.latest(site))
+        let others = runtime.one_of_each_process();
+        let others = others.iter().filter_map(|site| {
+            let remote = self.elsewhere(*site)?;
+            Some(remote.latest(*site))
         });
         // No client of this process sees the rows of a process that cannot be reached.
         let latest = join_all(others).await;
