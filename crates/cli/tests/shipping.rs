@@ -215,7 +215,7 @@ fn waits_are_the_sessions_own(all: &mut [Client], port: u16) {
         assert_eq!(code(&waiting.join().expect("it ends")), "57014");
     });
     assert_eq!(shipped(b) - before, 4);
-    // A client that is gone waits no more.
+    // The wait of a client ends with its connection.
     let mut gone = client_at(port).expect("it serves");
     let pid = one(&mut gone, "select pg_backend_pid()");
     gone.batch_execute("set client_connection_check_interval = '50ms'").expect("a setting");

@@ -21,7 +21,7 @@ use crate::plan::{Access, Change, Filled, Insert, RowRules, Select, Source, Span
 use isomer_design::{KeyRange, TableId};
 use std::ops::ControlFlow;
 
-/// The most new rows whose keys are looked at.
+/// The most new rows of a statement that may be shipped.
 const ROWS_MAX: usize = 16;
 
 /// Rows of a statement.

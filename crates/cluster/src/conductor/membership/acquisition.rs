@@ -1,7 +1,7 @@
 //! Acquisition of released masterships, within the readmission of a site ([`super::readmission`]).
 //!
-//! A released mastership belongs to the site that it was released to. That site, or the last
-//! master, may have been down since, so the release may not have been applied.
+//! A released mastership belongs to the site that the last master named. One of the two may have
+//! been down since, so the release may not have been applied.
 
 use super::readmission::Readmission;
 use crate::conductor::protocol;
