@@ -39,6 +39,9 @@
 //! of one process can share a planner, and it plans the next batch while the sites execute this
 //! one. A [`Site`] executes plans and takes messages; it knows nothing of routing.
 //!
+//! A running database, whose statements are not all requests, uses the router, the fusion table and
+//! the locks without the rest: see [`Turns`].
+//!
 //! # The life of a batch
 //!
 //! 1. A client's [`Request`] waits in a [`Sequencer`] until its batch is full or old enough. The
@@ -79,6 +82,7 @@ mod request;
 mod rows;
 mod sequencer;
 mod site;
+mod turns;
 
 pub use isomer_strategy::batch::{
     Assignment, Back, FusionTable, Homes, Moved, Movement, Places, RecordId, Replacement, Route,
@@ -95,3 +99,4 @@ pub use request::{Abort, Answer, Batch, ClientId, Request};
 pub use rows::{MemoryRows, Row, Rows, Writes};
 pub use sequencer::{Limits, Sequencer};
 pub use site::{ASK_AFTER_NS, Checkpoint, Finished, Input, Output, Site, Task};
+pub use turns::{Turn, Turns};

@@ -17,6 +17,18 @@
 //!   tick 10                      at 10 ms
 //! ```
 //!
+//! `turns`: statements of a database; records 0..9 have their home at s1, 10..19 at s2, 20.. at s3.
+//!
+//! ```text
+//!   router hermes fusion=2       or calvin, gstore, leap, tpart
+//!   ask 3 write 5 read 7         statement 3 waits for the next batch
+//!   close                        routes the batch; prints those that have their turns
+//!   end 3                        statement 3 has ended
+//!   moved 5 s2 · moved 5 home    record 5 was found at s2, or at home
+//!   without s2                   s2 takes no more statements
+//!   show                         the numbers of statements and of records away from home
+//! ```
+//!
 //! `batches`: three sites; accounts 0..9 have their home at s1, 10..19 at s2, 20.. at s3.
 //!
 //! ```text
@@ -44,6 +56,8 @@ mod locks;
 mod procedures;
 #[path = "script/sequencer.rs"]
 mod sequencer;
+#[path = "script/turns.rs"]
+mod turns;
 
 use std::error::Error;
 use std::path::Path;

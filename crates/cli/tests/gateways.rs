@@ -8,7 +8,7 @@ mod cluster;
 mod ports;
 mod run;
 
-use cluster::up::{Ended, Up, client_at, clients_of, pid_of};
+use cluster::up::{Ended, Up, client_at, clients_of, code, one, pid_of};
 use cluster::wait_for;
 use postgres::Client;
 use run::isomer;
@@ -34,15 +34,6 @@ fn clients(ports: &[u16]) -> Vec<Client> {
     ports.iter().map(client).collect()
 }
 
-fn one(client: &mut Client, query: &str) -> String {
-    let found = client.simple_query(query).unwrap_or_else(|error| panic!("{query}: {error:?}"));
-    let row = found.iter().find_map(|message| match message {
-        postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
-        _ => None,
-    });
-    row.unwrap_or_default()
-}
-
 /// As [`one`], again after a conflict.
 fn seen(client: &mut Client, query: &str) -> String {
     for _ in 0..20 {
@@ -53,10 +44,6 @@ fn seen(client: &mut Client, query: &str) -> String {
         }
     }
     panic!("{query}: too many conflicts");
-}
-
-fn code(error: &postgres::Error) -> String {
-    error.code().map_or_else(|| error.to_string(), |code| code.code().to_owned())
 }
 
 #[test]

@@ -8,27 +8,14 @@ mod cluster;
 mod ports;
 mod run;
 
-use cluster::up::{Ended, Up, client_at, clients_of, pid_of};
+use cluster::up::{Ended, Up, client_at, clients_of, one, pid_of, try_one};
 use cluster::wait_for;
-use postgres::{Client, SimpleQueryMessage};
+use postgres::Client;
 use run::isomer;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 const ROWS: u64 = 1000;
-
-fn try_one(client: &mut Client, query: &str) -> Result<String, postgres::Error> {
-    let found = client.simple_query(query)?;
-    let row = found.iter().find_map(|message| match message {
-        SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
-        _ => None,
-    });
-    Ok(row.unwrap_or_default())
-}
-
-fn one(client: &mut Client, query: &str) -> String {
-    try_one(client, query).unwrap_or_else(|error| panic!("{query}: {error:?}"))
-}
 
 fn client(port: u16) -> Client {
     let mut found = None;

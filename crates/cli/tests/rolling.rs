@@ -9,7 +9,7 @@ mod cluster;
 mod ports;
 mod run;
 
-use cluster::up::{Up, client_at, clients_of, pid_of};
+use cluster::up::{Up, client_at, clients_of, code, pid_of};
 use cluster::wait_for;
 use postgres::Client;
 use run::isomer;
@@ -50,10 +50,6 @@ fn cluster(folder: &std::path::Path, keys: &str) -> (Up, String, Vec<u16>) {
         ))
         .expect("rows at three processes");
     (up, config, ports)
-}
-
-fn code(error: &postgres::Error) -> String {
-    error.code().map_or_else(|| error.to_string(), |code| code.code().to_owned())
 }
 
 /// Moves one from an account to another, at any two processes.

@@ -10,25 +10,12 @@ mod ports;
 #[allow(dead_code, reason = "this test reads no output")]
 mod run;
 
-use cluster::up::{Up, client_at, clients_of, pid_of};
+use cluster::up::{Up, client_at, clients_of, code, one, pid_of};
 use cluster::wait_for;
 use postgres::{Client, NoTls, SimpleQueryMessage};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
-
-fn one(client: &mut Client, query: &str) -> String {
-    let found = client.simple_query(query).unwrap_or_else(|error| panic!("{query}: {error:?}"));
-    let row = found.iter().find_map(|message| match message {
-        SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
-        _ => None,
-    });
-    row.unwrap_or_default()
-}
-
-fn code(error: &postgres::Error) -> String {
-    error.code().map_or_else(|| error.to_string(), |code| code.code().to_owned())
-}
 
 /// All that a client is told: columns, rows and tags, or the error.
 fn told(client: &mut Client, query: &str) -> String {

@@ -15,24 +15,15 @@ mod ports;
 #[allow(dead_code, reason = "this test reads no output")]
 mod run;
 
-use cluster::up::{Up, client_at, clients_of, pid_of};
+use cluster::up::{Up, client_at, clients_of, one, pid_of};
 use cluster::wait_for;
-use postgres::{Client, SimpleQueryMessage};
+use postgres::Client;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const TENANTS: u64 = 12;
 /// Looks at the masters, before the test gives up if no process was pressed in half of them.
 const LOOKS: u32 = 2000;
-
-fn one(client: &mut Client, query: &str) -> String {
-    let found = client.simple_query(query).unwrap_or_else(|error| panic!("{query}: {error:?}"));
-    let row = found.iter().find_map(|message| match message {
-        SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
-        _ => None,
-    });
-    row.unwrap_or_default()
-}
 
 /// Gives a process one processor.
 fn pin(process: &str, processor: &str) {

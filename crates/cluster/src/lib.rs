@@ -66,7 +66,10 @@ mod transport;
 pub use catalog::Missing;
 pub use claim::ClaimNote;
 pub use conductor::{ChangeEvent, Conductor, FailedOver, Job, drain_reason};
-pub use database::{Database, Explorer, FusedRows, Options, Others, inventory, is_spread, zone_of};
+pub use database::{
+    Database, Explorer, FusedRows, Options, OrderRouter, Others, StatementTurn, inventory,
+    is_spread, zone_of,
+};
 pub use embedded::{Checkpointing, Recovering, SiteReport};
 pub use error::{Error, OpenDatabaseError};
 pub use folder::{

@@ -20,6 +20,11 @@ use isomer_strategy::SiteLoad;
     reason = "callers are generic; whether futures are Send is theirs to say"
 )]
 pub trait Transport {
+    /// The number of this run of the process among all; 0 if its commits need no names.
+    fn client(&self) -> u64 {
+        0
+    }
+
     /// True if dropping the future of a transaction before `published` was called revokes the
     /// transaction. That is so in this process. A request that was sent over a network may arrive
     /// later.

@@ -8,6 +8,8 @@ mod fused;
 mod gateways;
 #[path = "halves/ordered.rs"]
 mod ordered;
+#[path = "halves/routed.rs"]
+mod routed;
 #[path = "common/service.rs"]
 mod service;
 #[path = "halves/succession.rs"]

@@ -6,7 +6,7 @@ use crate::backend::database;
 use crate::conducted;
 use crate::copies;
 use crate::deadlock::lock_name;
-use crate::engine::ordered::{fused_rows, set_fused_rows};
+use crate::engine::ordered::{fused_rows, set_fused_rows, set_router};
 use crate::engine::questions::{blockers, locks};
 use crate::engine::{Engine, damaged, set_default_backups};
 use crate::figures::Figure;
@@ -50,6 +50,7 @@ impl Engine {
             }
             DesignStatement::SiteMemory(size) => return self.set_site_memory(size),
             DesignStatement::FusedRows(rows) => return set_fused_rows(self, rows),
+            DesignStatement::OrderRouter(name) => return set_router(self, name),
             DesignStatement::DefaultBackups(count) => return set_default_backups(self, count),
             DesignStatement::Reconfigure(statement) => return self.reconfigure(statement),
             DesignStatement::DesignChanges(value) => {

@@ -227,7 +227,7 @@ fn begin_anew(engine: &Engine, mode: Option<Mode>) -> Result<(), SqlError> {
     if engine.database().site_memory().is_none() {
         engine.database().set_site_memory(engine.kept_site_memory()?);
     }
-    ordered::read_fused_rows(engine)?;
+    ordered::read_settings(engine)?;
     backups::read_default(engine)?;
     read_restraints(engine)?;
     engine.read_users()?;

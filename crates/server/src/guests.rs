@@ -161,7 +161,7 @@ impl Guests {
         let shared = (self.engine.clone(), self.watch.clone(), self.clients.clone());
         let mut session =
             Session::new(shared.0, over.clone(), settings, shared.1, shared.2, None, limited);
-        let mut guest = Guest::begin(&mut session, shipped.begun_us);
+        let mut guest = Guest::begin(&mut session, shipped.begun_us, shipped.takes_rows);
         let Ok((compiled, given)) = self.planned(&guest, shipped) else {
             return not_here("the statement has another meaning there");
         };

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 pub(crate) fn figures(engine: &Engine) -> Vec<Figure> {
     let mut figures = engine.statements.figures();
     figures.extend(engine.shipments.figures());
+    figures.extend(crate::engine::ordered::figures(engine));
     figures.extend(transaction_figures(engine));
     figures.extend(site_figures(engine));
     figures.extend(engine.steering.figures());

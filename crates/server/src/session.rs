@@ -156,7 +156,8 @@ pub(crate) struct Session {
 
 /// Tells the client of a session that it may go on. Other gateways can have the locks that it has
 /// released.
-fn ready(session: &Session, out: &mut Out) {
+fn ready(session: &mut Session, out: &mut Out) {
+    ship::end_turn(session);
     session.engine.gateway().until_released(session.cancel.owner());
     out.ready(session.status());
 }

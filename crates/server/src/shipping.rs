@@ -61,6 +61,8 @@ pub(crate) struct Shipped<'a> {
     pub(crate) describes: bool,
     /// The columns that the client knows: see [`columns`].
     pub(crate) columns: u64,
+    /// The rows of ordered tables that it writes move to the process that runs it.
+    pub(crate) takes_rows: bool,
 }
 
 /// The answer to [`Asked::Run`].

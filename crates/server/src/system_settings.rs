@@ -11,7 +11,7 @@ use isomer_cluster::FusedRows;
 use isomer_sql::datum::Datum;
 
 /// The settings of the whole database: their names and meanings.
-const SETTINGS: [(&str, &str); 8] = [
+const SETTINGS: [(&str, &str); 9] = [
     ("autopilot", "mode of the autopilot: off, recommend, approve or auto"),
     ("autopilot_processor_percent", "limit of the processor time of the autopilot"),
     (WINDOW, "part of each day, in UTC, in which strategies may begin changes"),
@@ -19,6 +19,7 @@ const SETTINGS: [(&str, &str); 8] = [
     ("default_backups", "number of backups of new tables"),
     ("design_changes", "whether changes of the design may begin"),
     ("fused_rows", "rows of ordered tables that may move to each site"),
+    ("order_router", "what chooses the sites of statements on ordered tables"),
     ("site_memory", "limit of the memory of the rows of each site"),
 ];
 
@@ -44,6 +45,7 @@ pub(crate) fn system_setting(engine: &Engine, name: &str) -> Option<String> {
         "default_backups" => crate::engine::default_backups(engine).count.to_string(),
         "design_changes" => if engine.steering.are_changes_off() { "off" } else { "on" }.to_owned(),
         "fused_rows" => FusedRows(engine.database()).limit().to_string(),
+        "order_router" => crate::engine::ordered::router(engine),
         "site_memory" => show_site_memory(engine.database().site_memory()),
         _ => return None,
     })

@@ -624,7 +624,7 @@ mod tests {
         assert_eq!(
             error.hint.as_deref(),
             Some(
-                "Expected is autopilot, autopilot_processor_percent, change_window, changes_per_minute, default_backups, design_changes, fused_rows or site_memory."
+                "Expected is autopilot, autopilot_processor_percent, change_window, changes_per_minute, default_backups, design_changes, fused_rows, order_router or site_memory."
             )
         );
         let memory = DesignStatement::SiteMemory("4GB".to_owned());

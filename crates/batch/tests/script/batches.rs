@@ -19,7 +19,7 @@ fn batch_scripts() {
     crate::run("batches", || Bench::new(EngineRouter::Hermes(Options::default()), None));
 }
 
-const DESIGN: &str = "
+pub(crate) const DESIGN: &str = "
     sites s1 s2 s3
     table accounts
       column id int64
@@ -209,18 +209,11 @@ impl Bench {
     fn set_up(&mut self, command: &Command) -> Outcome<()> {
         let mut args = command.consume_args();
         let fusion = args.take_key("fusion").map(|most| parse("size", Some(most))).transpose()?;
-        let mut options = Options::default();
-        if let Some(alpha) = args.take_key("alpha") {
-            options.alpha = alpha.parse::<Alpha>()?;
+        let alpha = args.take_key("alpha").map(str::parse::<Alpha>).transpose()?;
+        let mut router: EngineRouter = args.next_pos().ok_or("which router?")?.parse()?;
+        if let (EngineRouter::Hermes(options), Some(alpha)) = (&mut router, alpha) {
+            options.alpha = alpha;
         }
-        let router = match args.next_pos().ok_or("which router?")? {
-            "hermes" => EngineRouter::Hermes(options),
-            "calvin" => EngineRouter::Calvin,
-            "gstore" => EngineRouter::GStore,
-            "leap" => EngineRouter::Leap,
-            "tpart" => EngineRouter::TPart { beta: 8000 },
-            other => return Err(format!("no router {other}").into()),
-        };
         *self = Bench::new(router, fusion);
         Ok(())
     }

@@ -23,6 +23,20 @@ fn span(word: &str) -> Outcome<Span> {
     })
 }
 
+/// Reads `write 5 read 10..20`.
+pub(crate) fn wanted<'w>(mut words: impl Iterator<Item = &'w str>) -> Outcome<Vec<(Access, Span)>> {
+    let mut wanted = Vec::new();
+    while let Some(word) = words.next() {
+        let access = match word {
+            "read" => Access::Read,
+            "write" => Access::Write,
+            _ => return Err(format!("{word}: read or write?").into()),
+        };
+        wanted.push((access, span(words.next().ok_or("what?")?)?));
+    }
+    Ok(wanted)
+}
+
 fn steps(steps: &[StepId]) -> String {
     let names: Vec<String> = steps.iter().map(|step| step.step.to_string()).collect();
     if names.is_empty() { "nobody".to_owned() } else { names.join(" ") }
@@ -36,17 +50,9 @@ impl Runner for Locking {
         match command.name.as_str() {
             "ask" => {
                 let step = StepId { batch: 0, step: parse("step", args.next_pos())? };
-                let mut locks = Vec::new();
-                while let Some(word) = args.next_pos() {
-                    let access = match word {
-                        "read" => Access::Read,
-                        "write" => Access::Write,
-                        _ => return Err(format!("{word}: read or write?").into()),
-                    };
-                    let span = span(args.next_pos().ok_or("what?")?)?;
-                    locks.push(Lock { table: TableId(1), span, access });
-                }
-                self.0.acquire(step, locks);
+                let wanted = wanted(std::iter::from_fn(|| args.next_pos()))?;
+                let lock = |(access, span)| Lock { table: TableId(1), span, access };
+                self.0.acquire(step, wanted.into_iter().map(lock).collect());
                 let waits = self.0.waits().find(|(other, _)| *other == step).unwrap().1;
                 Ok(match waits {
                     0 => format!("{} has its locks\n", step.step),

@@ -1,6 +1,6 @@
 //! A cluster of three processes by `isomer cluster up`, and clients of each.
 
-use postgres::{Client, Config, NoTls};
+use postgres::{Client, Config, NoTls, SimpleQueryMessage};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -69,6 +69,26 @@ pub(crate) fn client_at(port: u16) -> Option<Client> {
     let mut config = Config::new();
     config.host("127.0.0.1").port(port).user("isomer").dbname("isomer");
     config.connect_timeout(Duration::from_secs(2)).connect(NoTls).ok()
+}
+
+/// The first value of a query's result.
+pub(crate) fn try_one(client: &mut Client, query: &str) -> Result<String, postgres::Error> {
+    let found = client.simple_query(query)?;
+    let row = found.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    });
+    Ok(row.unwrap_or_default())
+}
+
+/// The first value of the result of a query that cannot fail.
+pub(crate) fn one(client: &mut Client, query: &str) -> String {
+    try_one(client, query).unwrap_or_else(|error| panic!("{query}: {error:?}"))
+}
+
+/// The SQLSTATE of an error, or its text.
+pub(crate) fn code(error: &postgres::Error) -> String {
+    error.code().map_or_else(|| error.to_string(), |code| code.code().to_owned())
 }
 
 /// The process id of the part with this name.

@@ -14,11 +14,13 @@
 //! drained.
 
 use super::{Conductor, membership, reconfigure};
+use crate::ordered::ahead::Map;
 use crate::reconfiguration::Progress;
 use crate::transport::Transport;
-use isomer_design::{Key, Placement, Plan, SiteId, SiteSet};
+use isomer_design::{Design, Key, Placement, Plan, RoutingTable, SiteId, SiteSet};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The beginning of the reason of a plan that drains sites.
 const REASON: &str = "drain of";
@@ -56,6 +58,26 @@ pub(super) fn is_drained<T: Transport>(conductor: &Conductor<T>, site: SiteId) -
         Some(Progress::Undoing | Progress::Cancelled | Progress::Failed) => false,
         // An operator or a strategy may have used it since.
         Some(Progress::Done) | None => !membership::holds_any(&conductor.design(), site),
+    }
+}
+
+impl<T: Transport> Map for Conductor<T> {
+    fn table(&self) -> Arc<RoutingTable> {
+        self.routing_table()
+    }
+
+    fn plan(&self) -> Design {
+        self.design()
+    }
+
+    fn usable(&self) -> SiteSet {
+        let sites = self.design().sites().clone();
+        let is_free = |site: &SiteId| self.is_usable(*site) && !is_drained(self, *site);
+        sites.iter().filter(is_free).collect()
+    }
+
+    fn process_of(&self, site: SiteId) -> Option<String> {
+        self.transport().reach(site).map(|reach| reach.node)
     }
 }
 

@@ -70,6 +70,7 @@ use crate::fusion::Mover;
 use crate::gateways::link::Link;
 use crate::gateways::messages::News;
 use crate::gateways::news;
+use crate::ordered::ahead::Ahead;
 use crate::ordered::{OrderQueue, OrderedTables};
 use crate::transport::Transport;
 use arc_swap::ArcSwap;
@@ -130,6 +131,8 @@ pub struct Conductor<T> {
     pub(crate) ordered: OrderedTables,
     /// Their commits, which wait for the order.
     pub(crate) order: Arc<OrderQueue>,
+    /// Statements on them that ask where to run.
+    pub(crate) ahead: Ahead,
     /// Which of their rows move to the sites of this process.
     pub(crate) mover: Mover,
     /// The way to the conductor, if this one is, or was, only a copy.
@@ -178,6 +181,7 @@ impl<T: Transport> Conductor<T> {
             news: news::Log::default(),
             ordered,
             order: Arc::default(),
+            ahead: Ahead::default(),
             mover: Mover::default(),
             link: None,
             is_copy: AtomicBool::new(false),

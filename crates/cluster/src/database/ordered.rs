@@ -13,12 +13,16 @@ use crate::conductor::link_of;
 use crate::embedded::{Embedded, drive, start};
 use crate::error::{Error, OpenDatabaseError};
 use crate::gateways::messages::Define;
-use crate::ordered::{OrderCounters, Ordering};
-use crate::router::Router;
+use crate::open::{CancelReason, CancelToken};
+use crate::ordered::{AheadCounters, OrderCounters, Ordering};
+use crate::router::{Router, unless};
 use crate::storage::Storage;
-use isomer_design::{Key, SiteId, TableId};
+use crate::transport::Transport;
+use isomer_design::{Footprint, Key, SiteId, TableId};
+use isomer_strategy::batch::Route;
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock, Weak};
+use std::task::Waker;
 use std::thread::JoinHandle;
 
 /// The threads of the order, once there is one.
@@ -86,6 +90,85 @@ impl FusedRows<'_> {
     /// [`Error`], if a site with such rows cannot be asked.
     pub fn all(&self) -> Result<Vec<(SiteId, TableId, Key)>, Error> {
         self.0.node.runtime.block_on(crate::fusion::homeward::fused_rows(&self.0.conductor))
+    }
+}
+
+/// Statements on ordered tables that ask where to run ([prescient
+/// routing](crate::ordered::ahead)).
+pub struct OrderRouter<'d>(pub &'d Database);
+
+/// The turn of a statement, until this is dropped.
+pub struct StatementTurn {
+    number: u64,
+    router: Arc<Router<Embedded>>,
+    /// The site of the process that is to run the statement; `None`: this process.
+    pub elsewhere: Option<SiteId>,
+    /// The rows that it writes are to move to the process that runs it.
+    pub keeps_rows: bool,
+}
+
+impl OrderRouter<'_> {
+    /// Sets the router of this name. All processes should be told the same; that of the process
+    /// with the conductor routes. `None`: statements run where their clients are.
+    pub fn set(&self, name: &str, route: Option<Arc<dyn Route>>) {
+        self.0.conductor.ahead.set_route(route.map(|route| (name.to_owned(), route)));
+    }
+
+    /// The name of the router, if there is one.
+    pub fn name(&self) -> Option<String> {
+        self.0.conductor.ahead.name()
+    }
+
+    /// True if there is a router.
+    pub fn is_set(&self) -> bool {
+        self.0.conductor.ahead.is_on()
+    }
+
+    /// True if all of these tables are ordered.
+    pub fn is_about(&self, footprint: &Footprint) -> bool {
+        let ordered = self.0.router.ordered();
+        footprint.items().iter().all(|item| ordered.has(item.table))
+    }
+
+    /// Counts of the statements that this process has routed.
+    pub fn counters(&self) -> AheadCounters {
+        self.0.conductor.ahead.counters()
+    }
+
+    /// Waits for the turn of a statement with this footprint.
+    ///
+    /// # Errors
+    /// The reason, if its client has canceled it.
+    pub fn turn(
+        &self,
+        footprint: Footprint,
+        cancel: &CancelToken,
+    ) -> Result<StatementTurn, CancelReason> {
+        let conductor = &self.0.conductor;
+        let keeps_rows = conductor.ahead.keeps_rows();
+        let number = conductor.ahead.number();
+        let router = self.0.router.clone();
+        let mut held = StatementTurn { number, router, elsewhere: None, keeps_rows };
+        let turn = async {
+            match link_of(conductor) {
+                Some(link) => link.turn(conductor.transport(), number, footprint).await,
+                None => conductor.ahead.turn(&**conductor, (0, number), footprint, || true).await,
+            }
+        };
+        let over = |waker: &Waker| cancel.poll_over(waker);
+        let site = self.0.node.runtime.block_on(unless(&over, turn))?;
+        held.elsewhere = site.filter(|site| !conductor.transport().drop_revokes(*site));
+        Ok(held)
+    }
+}
+
+impl Drop for StatementTurn {
+    fn drop(&mut self) {
+        let conductor = self.router.conductor();
+        match link_of(conductor) {
+            Some(link) => link.end_turn(self.number),
+            None => conductor.ahead.end((0, self.number)),
+        }
     }
 }
 

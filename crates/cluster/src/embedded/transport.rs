@@ -157,6 +157,10 @@ impl Transport for Here {
 }
 
 impl Transport for Embedded {
+    fn client(&self) -> u64 {
+        self.here.runtime.client
+    }
+
     fn drop_revokes(&self, site: SiteId) -> bool {
         self.elsewhere(site).is_none()
     }

@@ -264,6 +264,9 @@ pub(crate) async fn submit<T: Transport>(
 ) -> Result<Result<Applied, NotOrdered>, Error> {
     match link_of(conductor) {
         Some(link) => link.order(conductor, commit).await,
-        None => Ok(conductor.order.submit(commit).await),
+        None => {
+            let _unanswered = conductor.ahead.unanswered(conductor);
+            Ok(conductor.order.submit(commit).await)
+        }
     }
 }

@@ -22,8 +22,9 @@
 //! **A row moves** to a site of the process whose gateway writes it, if that gateway has written
 //! its version before, too. So a row that many processes write stays where it is. Hermes moves
 //! each row when it is first written, and chooses the site from a whole batch; its transactions
-//! run after that. Transactions here have run before they are ordered, at the gateways of their
-//! clients, so the gateway is the place to be.
+//! run after that. So it is here for statements that are routed beforehand
+//! ([`crate::ordered::ahead`]). Other transactions have run before they are ordered, at the
+//! gateways of their clients, so the gateway is the place to be.
 //!
 //! **The fused table is bounded** by a number of rows for each site ([`homeward`]). Rows over it go
 //! home, the ones that were written longest ago first, by commits of their own. With room for 0
@@ -33,8 +34,8 @@
 //! table that is not ordered has no stub. A row moves only if the fused table has as many backups
 //! as its own table. If that table asks for more later, the conductor gives them to the fused one.
 //!
-//! **Left out.** The choice of a site from a whole batch (prescient routing). Moves of rows that
-//! are only read. Procedures of the library, which cannot read a table with stubs.
+//! **Left out.** Moves of rows that are only read. Procedures of the library, which cannot read a
+//! table with stubs.
 
 pub(crate) mod homeward;
 mod mover;

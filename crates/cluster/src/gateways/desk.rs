@@ -209,6 +209,7 @@ impl<T: Transport> Desk<T> {
             listener.left(number, seat);
         }
         taken.waits.values().for_each(|wait| wait.end(CancelReason::Gone));
+        self.conductor().ahead.end_seat(seat);
         for (owner, places) in self.gateway.held_by(|owner| seat_of(owner) == in_term(seat)) {
             self.gateway.give_back(owner, &places);
         }
@@ -315,12 +316,19 @@ impl<T: Transport> Desk<T> {
             Ask::Inquire { seat, .. } if !self.is_taken(seat) => Answer::NoSeat,
             Ask::Inquire { seat, question } => Answer::Replies(self.inquire(seat, &question).await),
             Ask::Order { seat, commit } if self.is_taken(seat) => {
-                Answer::Ordered(self.conductor().order.submit(commit).await)
+                let conductor = self.conductor();
+                let _unanswered = conductor.ahead.unanswered(conductor);
+                Answer::Ordered(conductor.order.submit(commit).await)
             }
             Ask::OutcomeOf { seat, id } if self.is_taken(seat) => {
                 Answer::Ordered(self.conductor().order.outcome_of(id).await)
             }
             Ask::Order { .. } | Ask::OutcomeOf { .. } => Answer::NoSeat,
+            Ask::Turn { seat, number, footprint } => {
+                let (conductor, is_wanted) = (self.conductor(), || self.is_taken(seat));
+                let turn = conductor.ahead.turn(conductor, (seat, number), footprint, is_wanted);
+                Answer::Turn(turn.await)
+            }
         }
     }
 
@@ -491,6 +499,7 @@ impl<T: Transport> Desk<T> {
                     self.gateway.hand_over_here(from, to, &places);
                 }
                 Freed::GiveUp { number, owner, place } => self.give_up(seat, number, owner, place),
+                Freed::Turn(number) => self.conductor().ahead.end((seat, number)),
             }
         }
         Answer::Done(0, 0)

@@ -24,7 +24,7 @@ use crate::ordered::{Applied, NotOrdered};
 use crate::remote::Unanswered;
 use crate::router::unless;
 use crate::transport::Transport;
-use isomer_design::{Design, SiteId, Time};
+use isomer_design::{Design, Footprint, SiteId, Time};
 use isomer_site::wire::ClientId;
 use isomer_site::wire::Execute;
 use isomer_site::{CommitId, Failure, OrderedCommit, Request, SEAT_BITS};
@@ -67,8 +67,6 @@ pub struct Link {
     name: String,
     /// The number of this run of the gateway.
     id: ClientId,
-    /// The number of its last ordered commit.
-    commits: AtomicU64,
     /// 0 without a seat.
     seat: AtomicU64,
     /// It has the news up to this number.
@@ -111,6 +109,7 @@ impl Freeing {
         let is_of = |freed: &Freed| match freed {
             Freed::Release(of, _) | Freed::GiveUp { owner: of, .. } => *of == owner,
             Freed::HandOver(from, to, _) => *from == owner || *to == owner,
+            Freed::Turn(_) => false,
         };
         self.waiting.iter().chain(&self.sent).any(is_of)
     }
@@ -141,14 +140,13 @@ impl Link {
 
     /// A gateway without a seat, of the process of this name.
     pub(crate) fn new(name: &str, id: ClientId) -> Link {
-        let [seat, has, until, last, misses, commits] = [0; 6].map(AtomicU64::new);
+        let [seat, has, until, last, misses] = [0; 5].map(AtomicU64::new);
         let (freeing, waiting, until_news) = Default::default();
         let (name, listener) = (name.to_owned(), OnceLock::new());
         let (over_since, seated_at, wanted, samples, replies) = Default::default();
         Link {
             name,
             id,
-            commits,
             seat,
             has,
             until,
@@ -555,25 +553,40 @@ impl Link {
         self.ordered(transport, &Ask::Define { seat: self.seat(), definition }).await
     }
 
-    /// Has the conductor put a commit into the order. If no answer comes, asks the conductor, or
-    /// the next one, for the outcome.
+    /// Has the conductor put a commit into the order. A commit without a name gets one. If no
+    /// answer comes, asks for the [outcome](Link::outcome).
     ///
     /// # Errors
     /// [`Error::NoSeat`]: it is not in the order. [`Failure::Stopped`]: it may be.
     pub(crate) async fn order<T: Transport>(
         &self,
         conductor: &Conductor<T>,
-        commit: OrderedCommit,
+        mut commit: OrderedCommit,
     ) -> Result<Result<Applied, NotOrdered>, Error> {
-        let transport = conductor.transport();
-        let number = self.commits.fetch_add(1, Ordering::Relaxed) + 1;
-        let id = CommitId { gateway: self.id, number };
-        let ask = Ask::Order { seat: self.seat(), commit: OrderedCommit { id, ..commit } };
-        match self.ask(transport, &ask).await {
+        if commit.id.gateway == 0 {
+            commit.id = conductor.order.name(self.id);
+        }
+        let id = commit.id;
+        let ask = Ask::Order { seat: self.seat(), commit };
+        match self.ask(conductor.transport(), &ask).await {
             Ok(Answer::Ordered(Err(NotOrdered::Unknown(_)))) | Err(Unanswered::Lost) => {}
             Ok(Answer::Ordered(outcome)) => return Ok(outcome),
             Ok(_) | Err(Unanswered::Unreachable(_)) => return Err(Error::NoSeat),
         }
+        self.outcome(conductor, id).await
+    }
+
+    /// Asks the conductor, or the next one, for the outcome of an ordered commit. If it is not in
+    /// the order, it never will be.
+    ///
+    /// # Errors
+    /// [`Failure::Stopped`]: none has answered for long.
+    pub(crate) async fn outcome<T: Transport>(
+        &self,
+        conductor: &Conductor<T>,
+        id: CommitId,
+    ) -> Result<Result<Applied, NotOrdered>, Error> {
+        let transport = conductor.transport();
         let until = transport.now().0 + OUTCOME_NS;
         while transport.now().0 < until {
             let left = until.saturating_sub(transport.now().0);
@@ -599,6 +612,25 @@ impl Link {
             .await;
         }
         Err(Error::Failure(Failure::Stopped(SiteId(0))))
+    }
+
+    /// Asks where a statement on ordered tables is to run, and waits for its turn. `None`: here.
+    pub(crate) async fn turn(
+        &self,
+        transport: &impl Transport,
+        number: u64,
+        footprint: Footprint,
+    ) -> Option<SiteId> {
+        let ask = Ask::Turn { seat: self.seat(), number, footprint };
+        match self.ask(transport, &ask).await {
+            Ok(Answer::Turn(site)) => site,
+            Ok(_) | Err(_) => None,
+        }
+    }
+
+    /// A statement that has asked for its turn has ended, or will not come.
+    pub(crate) fn end_turn(&self, number: u64) {
+        self.free(Freed::Turn(number));
     }
 
     /// Asks the layer above the conductor's gateway.

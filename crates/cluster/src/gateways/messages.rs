@@ -64,6 +64,9 @@ pub(crate) enum Ask<'a> {
     Order { seat: Seat, commit: OrderedCommit },
     /// Tell the outcome of a commit that was sent before.
     OutcomeOf { seat: Seat, id: CommitId },
+    /// Tell where a statement on ordered tables is to run, once its turn has come. `number` counts
+    /// these requests of the seat.
+    Turn { seat: Seat, number: u64, footprint: Footprint },
 }
 
 /// The end of a lock, or of a wait for one.
@@ -75,6 +78,8 @@ pub(crate) enum Freed {
     HandOver(Owner, Owner, Vec<Place>),
     /// The request of this number has no client any more.
     GiveUp { number: u64, owner: Owner, place: Place },
+    /// The statement of this number has ended, or will not come.
+    Turn(u64),
 }
 
 /// A change of the design that a gateway wants.
@@ -128,6 +133,8 @@ pub(crate) enum Answer {
     /// The replies of all other gateways.
     Replies(Vec<Replied>),
     Ordered(Result<Applied, NotOrdered>),
+    /// The site of a statement whose turn has come, if it does not matter.
+    Turn(Option<SiteId>),
 }
 
 /// The answer to a lock request.

@@ -27,14 +27,14 @@
 use super::messages::{read, write};
 use crate::database::Others;
 use crate::error::Error;
-use crate::open::{CancelReason, CancelToken, OpenError, find_out};
+use crate::open::{CancelReason, CancelToken, OpenError, find_out, outcome_in_order};
 use crate::remote::Unanswered;
-use crate::router::Ran;
+use crate::router::{Ran, unless};
 use crate::shell::Gateway;
 use crate::transport::Transport;
 use futures_util::future::{Either, select};
 use isomer_design::{KeyRange, SiteId, TableId, Time};
-use isomer_site::{CheckedWrites, Failure, ReadSet};
+use isomer_site::{CheckedWrites, CommitId, Failure, ReadSet};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -195,14 +195,16 @@ pub trait Witness: Send + Sync {
 
 /// A commit that is about to be made.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Promise<'a> {
-    reads: Cow<'a, ReadSet>,
-    writes: Cow<'a, CheckedWrites>,
+pub(crate) enum Promise<'a> {
+    /// Its reads and writes: the rows show its outcome.
+    Rows(Cow<'a, ReadSet>, Cow<'a, CheckedWrites>),
+    /// Its name in the order of ordered tables.
+    Ordered(CommitId),
 }
 
 impl<'a> Promise<'a> {
     pub(crate) fn of(reads: &'a ReadSet, writes: &'a CheckedWrites) -> Promise<'a> {
-        Promise { reads: Cow::Borrowed(reads), writes: Cow::Borrowed(writes) }
+        Promise::Rows(Cow::Borrowed(reads), Cow::Borrowed(writes))
     }
 }
 
@@ -219,11 +221,18 @@ impl Gateway {
         published: Option<Time>,
         cancel: &CancelToken,
     ) -> Result<Ran, OpenError> {
-        let Some(Promise { reads, writes }) = read(promise) else {
-            return Err(OpenError::Database(Error::Failure(Failure::Stopped(SiteId(0)))));
-        };
         let others = self.database().others();
-        others.block_on(find_out(self, (&*reads, &*writes), published, cancel))
+        match read(promise) {
+            Some(Promise::Rows(reads, writes)) => {
+                others.block_on(find_out(self, (&*reads, &*writes), published, cancel))
+            }
+            Some(Promise::Ordered(id)) => {
+                let outcome = outcome_in_order(others.router().conductor(), id);
+                let over = |waker: &Waker| cancel.poll_over(waker);
+                others.block_on(unless(&over, outcome)).map_err(OpenError::Canceled)?
+            }
+            None => Err(OpenError::Database(Error::Failure(Failure::Stopped(SiteId(0))))),
+        }
     }
 }
 

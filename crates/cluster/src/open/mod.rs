@@ -66,7 +66,9 @@ pub use locks::{Asked, LockMode, LockShown, Owner, RowLocks};
 pub use near::Near;
 pub(crate) use outcome::find_out;
 pub use snapshot::SharedSnapshot;
+pub(crate) use transaction::outcome_in_order;
 pub use transaction::{
     Isolation, Locked, OpenError, OpenTransaction, Savepoint, first_ordered_read, own_table,
+    take_rows,
 };
 pub(crate) use transaction::{is_to_queue, lock_contended};

@@ -19,8 +19,8 @@
 mod moves;
 mod ordered;
 
-pub use ordered::{first_ordered_read, own_table};
-pub(crate) use ordered::{is_to_queue, lock_contended};
+pub use ordered::{first_ordered_read, own_table, take_rows};
+pub(crate) use ordered::{is_to_queue, lock_contended, outcome_in_order};
 
 use super::commit::{footprint, logged_at};
 use super::fused::{self, Found};

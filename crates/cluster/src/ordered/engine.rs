@@ -32,13 +32,13 @@ use super::queue::{Applied, Decided, Limits, NotOrdered, OrderQueue, Ordered, Wa
 use crate::router::Router;
 use crate::transport::Transport;
 use futures_util::future::{Either, join_all, select};
-use isomer_design::{RoutingTable, SiteId, SiteSet, Time};
+use isomer_design::{Key, RoutingTable, SiteId, SiteSet, Time};
 use isomer_log::{Log, LogError};
 use isomer_site::{
-    BatchAnswer, BatchOutcome, BatchStep, Checklist, Conflict, Failure, OrderedCommit,
+    BatchAnswer, BatchOutcome, BatchStep, Checklist, Conflict, Failure, OrderedCommit, RowWrite,
 };
 use parking_lot::Mutex;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering as Counting};
@@ -159,6 +159,8 @@ impl<T: Transport> Ordering<T> {
                     answers.for_each(|(waiting, answer)| waiting.answer(answer));
                     let conflicts = executed.conflicts.iter().flatten().count();
                     self.queue.count(commits.len(), conflicts);
+                    let conductor = self.router.conductor();
+                    conductor.ahead.close(conductor);
                     self.cut(number, &executed.sites).await;
                 }
                 Err(error) => {
@@ -260,6 +262,7 @@ impl<T: Transport> Ordering<T> {
             let outcomes = self.with_earlier(&decided.outcome);
             let list = Checklist::new(commits, &entered.routing, &lost);
             let mut writes = list.writes(&decided.outcome.applied, &entered.routing);
+            let moved = self.moved(&writes);
             if self.is_apart && !is_repeated {
                 let all = writes.values().flatten().cloned().collect();
                 let known = Decided { outcomes: outcomes.clone(), writes: all };
@@ -289,6 +292,10 @@ impl<T: Transport> Ordering<T> {
                 continue;
             }
             self.queue.is_done(number);
+            if !moved.is_empty() {
+                let conductor = self.router.conductor();
+                conductor.ahead.moved(conductor, &moved);
+            }
             if is_repeated {
                 // A site may have entered at an earlier attempt only.
                 let design = self.router.design();
@@ -298,6 +305,17 @@ impl<T: Transport> Ordering<T> {
             let first = entered.sites.first().unwrap_or(SiteId(1));
             return Ok(Executed { time: outcome.time, conflicts, sites: entered.sites, first });
         }
+    }
+
+    /// The places in the fused table that a batch writes, and whether rows are there then, if
+    /// statements ask for their sites.
+    fn moved(&self, writes: &BTreeMap<SiteId, Vec<RowWrite>>) -> Vec<(Key, bool)> {
+        let is_on = self.router.conductor().ahead.is_on();
+        let Some(fused) = self.router.ordered().fused().filter(|_| is_on) else {
+            return Vec::new();
+        };
+        let of_fused = writes.values().flatten().filter(|write| write.table == fused);
+        of_fused.map(|write| (write.key.clone(), write.value.is_some())).collect()
     }
 
     /// Installs a batch at its sites, all before any error, so that readers wait for no more than

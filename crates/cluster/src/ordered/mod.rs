@@ -37,6 +37,7 @@
 //! | [`engine`] | the orderer and the executor |
 //! | [`recent`] | the outcomes of commits whose answers were lost |
 //! | [`recover`] | what a crash has cut off |
+//! | [`ahead`] | statements that are routed in batches before they run |
 //! | [`tables`] | which tables are ordered |
 //!
 //! **Invariants.** A batch is durable before a site receives it. The outcome of a batch is reported
@@ -52,9 +53,10 @@
 //! other processes send their commits to it, and it takes its steps at sites wherever they are.
 //! Another process that becomes the conductor opens the order and continues.
 //!
-//! **Left out.** Prescient routing ([`isomer-batch`](../../../batch/src/lib.rs)): a row is written
-//! where it is. It may have moved there before ([`crate::fusion`]).
+//! **Routing.** A row is written where it is. It may have moved there before ([`crate::fusion`]),
+//! and statements may ask beforehand where to run ([`ahead`]).
 
+pub(crate) mod ahead;
 pub(crate) mod engine;
 mod order;
 pub(crate) mod queue;
@@ -64,6 +66,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
+pub use ahead::AheadCounters;
 pub use engine::Ordering;
 pub use order::BadOrder;
 pub(crate) use queue::{Applied, COMMIT_BYTES_MAX, Decided};

@@ -120,6 +120,8 @@ pub struct OrderQueue {
     orderer: AtomicWaker,
     executor: AtomicWaker,
     counters: [AtomicU64; 3],
+    /// The number of the last name of a commit of this process.
+    named: AtomicU64,
 }
 
 #[derive(Default)]
@@ -273,6 +275,11 @@ impl OrderQueue {
         for (counter, more) in self.counters.iter().zip([1, commits, conflicts]) {
             counter.fetch_add(more as u64, Ordering::Relaxed);
         }
+    }
+
+    /// A name for a commit of this process, whose number among all is `gateway`.
+    pub(crate) fn name(&self, gateway: u64) -> CommitId {
+        CommitId { gateway, number: self.named.fetch_add(1, Ordering::Relaxed) + 1 }
     }
 
     /// Puts a commit into the order, and waits for its outcome. Once it is in the queue, it can be

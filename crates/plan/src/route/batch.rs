@@ -201,6 +201,8 @@ pub struct Alpha {
 impl Alpha {
     /// Exactly the share, rounded up.
     pub const ZERO: Alpha = Alpha { millionths: 0 };
+    /// So much that nothing is balanced.
+    pub const ANY: Alpha = Alpha { millionths: u64::MAX >> 8 };
     /// The tolerance of the paper's experiments.
     pub const PAPER: Alpha = Alpha { millionths: 100_000 };
 

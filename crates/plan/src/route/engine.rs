@@ -10,10 +10,11 @@
 //! Every key of a transaction's footprint counts as read, because written records must come to it
 //! as well. A range counts as one key, at the home of its first piece.
 
-use super::batch::{Batch, Places, Routed, Transaction};
+use super::batch::{Alpha, Batch, Places, Routed, Transaction};
 use super::{Options, calvin, gstore, hermes, leap, tpart};
 use isomer_design::{Access, Footprint, Item, Key, KeyRange, SiteId, Span, TableId};
 use isomer_strategy::batch::{Assignment, Back, Moved, Movement, Places as EnginePlaces, Route};
+use std::str::FromStr;
 
 /// The routers that the engine can use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,6 +33,57 @@ pub enum EngineRouter {
     GStore,
     /// No record moves.
     Calvin,
+}
+
+/// The weight of remote reads that T-Part has by default, in ten thousandths.
+const BETA: u32 = 8000;
+
+impl EngineRouter {
+    /// The names that [`EngineRouter::from_str`] reads.
+    pub const NAMES: [&str; 5] = ["hermes", "tpart", "leap", "gstore", "calvin"];
+}
+
+impl FromStr for EngineRouter {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<EngineRouter, String> {
+        match name {
+            "hermes" => Ok(EngineRouter::Hermes(Options::default())),
+            "tpart" => Ok(EngineRouter::TPart { beta: BETA }),
+            "leap" => Ok(EngineRouter::Leap),
+            "gstore" => Ok(EngineRouter::GStore),
+            "calvin" => Ok(EngineRouter::Calvin),
+            _ => Err(format!("`{name}` is no router; there are: {}", Self::NAMES.join(", "))),
+        }
+    }
+}
+
+/// A router for the statements of a running database, whose batches may be small.
+///
+/// Of a few statements, the balance says nothing about the load of a site: three writers of one row
+/// would be spread over three sites, and the row would go round. So Hermes balances batches of
+/// `LEAST` statements for each site, and larger ones.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LiveRouter(pub EngineRouter);
+
+/// The statements for each site from which on a batch is balanced.
+const LEAST: usize = 4;
+
+impl Route for LiveRouter {
+    fn movement(&self) -> Movement {
+        self.0.movement()
+    }
+
+    fn route(&self, batch: &[&Footprint], places: &EnginePlaces<'_>) -> Vec<Assignment> {
+        let is_small = batch.len() < LEAST * places.sites().len();
+        match self.0 {
+            EngineRouter::Hermes(options) if is_small => {
+                let unbalanced = Options { alpha: Alpha::ANY, ..options };
+                EngineRouter::Hermes(unbalanced).route(batch, places)
+            }
+            router => router.route(batch, places),
+        }
+    }
 }
 
 /// A key as the routers see it.

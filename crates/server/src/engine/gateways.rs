@@ -411,7 +411,7 @@ fn read_settings(engine: &Engine) -> Result<(), SqlError> {
     engine.database().set_site_memory(engine.kept_site_memory()?);
     super::backups::read_default(engine)?;
     super::read_restraints(engine)?;
-    super::ordered::read_fused_rows(engine)
+    super::ordered::read_settings(engine)
 }
 
 /// Hears what other gateways announce.

@@ -8,14 +8,23 @@
 
 use super::Engine;
 use crate::backend::database;
-use isomer_cluster::FusedRows;
+use crate::figures::Figure;
+use isomer_cluster::ordered::AheadCounters;
+use isomer_cluster::{FusedRows, OrderRouter};
 use isomer_design::{Key, SiteId, TableId};
+use isomer_plan::route::engine::{EngineRouter, LiveRouter};
 use isomer_sql::catalog::{Catalog, Handle, Table};
 use isomer_sql::datum::Datum;
 use isomer_sql::{SqlError, code};
+use isomer_strategy::batch::Route;
+use std::sync::Arc;
 
 /// The name of the setting.
 const FUSED_ROWS: &str = "fused_rows";
+/// The name of the setting.
+const ROUTER: &str = "order_router";
+/// Its value without a router.
+const OFF: &str = "off";
 /// The most rows that a site may be told to take.
 const ROWS_MAX: usize = 1_000_000;
 
@@ -119,13 +128,67 @@ pub(crate) fn set_fused_rows(engine: &Engine, rows: &str) -> Result<(), SqlError
     Ok(())
 }
 
-/// Follows the setting as it is stored.
+/// `ALTER SYSTEM SET order_router`: what chooses the sites of statements on ordered tables before
+/// they run, also for later starts of the server.
+///
+/// # Errors
+/// 22023 if there is no such router. 0A000 if there can be no ordered tables here.
+pub(crate) fn set_router(engine: &Engine, name: &str) -> Result<(), SqlError> {
+    let route = route(name).ok_or_else(|| {
+        let message = format!("invalid value for parameter \"{ROUTER}\": \"{name}\"");
+        let hint = format!("Available values: {OFF}, {}.", EngineRouter::NAMES.join(", "));
+        SqlError::new(code::INVALID_PARAMETER, message).hint(hint)
+    })?;
+    if route.is_some() {
+        let checked = engine.database().check_order();
+        checked.map_err(|error| SqlError::unsupported(ROUTER).detail(format!("{error}.")))?;
+    }
+    engine.keep(ROUTER, name.to_owned())?;
+    OrderRouter(engine.database()).set(name, route);
+    Ok(())
+}
+
+/// The name of the router.
+pub(crate) fn router(engine: &Engine) -> String {
+    OrderRouter(engine.database()).name().unwrap_or_else(|| OFF.to_owned())
+}
+
+/// Figures of the statements that this process has routed, if it has routed some.
+pub(crate) fn figures(engine: &Engine) -> Vec<Figure> {
+    let AheadCounters { batches, statements } = OrderRouter(engine.database()).counters();
+    if batches == 0 {
+        return Vec::new();
+    }
+    let help = "Statements on ordered tables that got their sites from a batch before they ran.";
+    let of_batches = "Batches of such statements.";
+    vec![
+        Figure::counter("isomer_statements_routed", help, statements),
+        Figure::counter("isomer_routed_batches", of_batches, batches),
+    ]
+}
+
+/// The router of this name; `None` if there is none, and `Some(None)` without one.
+#[expect(
+    clippy::option_option,
+    reason = "one says whether the name is known, one whether it is a router"
+)]
+fn route(name: &str) -> Option<Option<Arc<dyn Route>>> {
+    if name == OFF {
+        return Some(None);
+    }
+    let router: EngineRouter = name.parse().ok()?;
+    Some(Some(Arc::new(LiveRouter(router))))
+}
+
+/// Follows the settings as they are stored.
 ///
 /// # Errors
 /// Errors of the database.
-pub(crate) fn read_fused_rows(engine: &Engine) -> Result<(), SqlError> {
+pub(crate) fn read_settings(engine: &Engine) -> Result<(), SqlError> {
     let rows = engine.kept(FUSED_ROWS)?.and_then(|rows| rows.parse().ok());
     FusedRows(engine.database()).set_limit(rows.unwrap_or(0));
+    let name = engine.kept(ROUTER)?.unwrap_or_else(|| OFF.to_owned());
+    OrderRouter(engine.database()).set(&name, route(&name).flatten());
     Ok(())
 }
 

@@ -164,7 +164,7 @@ pub(super) fn places_of(
     let body = body(session, &plan.procedure, catalog).map_err(|_| Unplaced::Rows)?;
     let mut all = Places { has_others: true, ..Places::default() };
     for statement in body.iter() {
-        all.spans.extend(places(&statement.compiled, &values, &around, catalog)?.spans);
+        all.add(places(&statement.compiled, &values, &around, catalog)?);
     }
     if all.spans.is_empty() { Err(Unplaced::Rows) } else { Ok(all) }
 }

@@ -24,9 +24,11 @@ pub(crate) type Planned<'c> = (&'c Arc<Compiled>, PlanAgain<'c>, &'c [Datum], &'
 pub(crate) type SeesCommit<'w> = &'w dyn Fn(&[u8], u64) -> Arc<dyn Witness>;
 
 impl<'s> Guest<'s> {
-    /// A statement that began at a time, in microseconds since 1970.
-    pub(crate) fn begin(session: &'s mut Session, begun_us: i64) -> Guest<'s> {
+    /// A statement that began at a time, in microseconds since 1970. `takes_rows`: the rows of
+    /// ordered tables that it writes move here.
+    pub(crate) fn begin(session: &'s mut Session, begun_us: i64, takes_rows: bool) -> Guest<'s> {
         session.memory.statement.begin();
+        session.shipping.takes_rows = takes_rows;
         session.begins_at = Some(begun_us);
         Guest { session }
     }

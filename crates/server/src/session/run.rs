@@ -549,6 +549,7 @@ impl Session {
     pub(crate) fn backend(&mut self) -> &mut Backend {
         if self.txn.is_none() {
             self.begin(self.modes);
+            ship::settle(self);
         }
         self.txn.as_mut().expect("just begun")
     }
@@ -625,7 +626,9 @@ fn design(
         DesignStatement::SiteMemory(_) | DesignStatement::DefaultBackups(_) => {
             check_superuser(&who, "set what the server does")?;
         }
-        DesignStatement::FusedRows(_) => check_all_designs(&who, "let rows move")?,
+        DesignStatement::FusedRows(_) | DesignStatement::OrderRouter(_) => {
+            check_all_designs(&who, "let rows move")?;
+        }
         DesignStatement::Checkpoint => check_superuser(&who, "make checkpoints")?,
         DesignStatement::RemoveNode(_) => check_superuser(&who, "remove nodes")?,
         DesignStatement::Autopilot(_) | DesignStatement::AutopilotProcessor(_) => {
@@ -659,6 +662,7 @@ fn design(
         | DesignStatement::AutopilotProcessor(_)
         | DesignStatement::SiteMemory(_)
         | DesignStatement::FusedRows(_)
+        | DesignStatement::OrderRouter(_)
         | DesignStatement::DefaultBackups(_)
         | DesignStatement::DesignChanges(_)
         | DesignStatement::ChangeWindow(_)

@@ -10,6 +10,9 @@
 //!                          messages to the client, or an error; 08007 if a write was lost
 //! ```
 //!
+//! A statement that writes to ordered tables asks before that where and when it is to run, if there
+//! is a router ([`StatementTurn`]). It then keeps its turn until its transaction has ended.
+//!
 //! *Invariants.*
 //! - A statement that may have had an effect is not run again.
 //! - The client sees no difference but speed. A statement that could tell where it runs, or that
@@ -21,14 +24,15 @@
 use super::calls::places_of;
 use super::run::Call;
 use super::{Session, until_seated};
-use crate::backend::explain_commit;
+use crate::backend::{explain, explain_commit};
 use crate::settings::{Settings, sent};
 use crate::shipping::{
     Answer, Answered, Asked, Early, Outcome, Shipped, columns, formats, params, read, write,
 };
 use crate::wire::Out;
 use isomer_cluster::gateways::shipping::MastersAt;
-use isomer_cluster::{Near, OpenError, Unanswered};
+use isomer_cluster::open::take_rows;
+use isomer_cluster::{Near, OpenError, OrderRouter, StatementTurn, Unanswered};
 use isomer_design::{SiteId, Time};
 use isomer_sql::statement::{Action, Compiled, Places, places};
 use isomer_sql::{SqlError, SqlType};
@@ -53,16 +57,22 @@ pub(super) struct Shipping {
     settings: Option<(Arc<Settings>, Arc<[u8]>)>,
     /// The rows of the statement that is about to run, if their masters are here.
     pub(super) near: Option<Near>,
+    /// The turn of the statement that runs here.
+    turn: Option<StatementTurn>,
+    /// The rows of ordered tables that the transaction writes move here.
+    pub(super) takes_rows: bool,
 }
 
 /// A statement that runs elsewhere.
 struct Choice {
     site: SiteId,
     is_read_only: bool,
+    /// The rows of ordered tables that it writes move there.
+    takes_rows: bool,
     compiled: Arc<Compiled>,
 }
 
-/// True for a statement over rows, where several processes have gateways.
+/// True for a statement over rows, where several processes have gateways, or a router.
 fn is_to_be_placed(session: &Session, call: Call<'_>) -> bool {
     let is_about_rows = matches!(
         call.compiled.action,
@@ -72,7 +82,49 @@ fn is_to_be_placed(session: &Session, call: Call<'_>) -> bool {
             | Action::Delete(_)
             | Action::Call(_)
     );
-    is_about_rows && session.engine.database().others().are_there()
+    let database = session.engine.database();
+    let may_ask =
+        || !matches!(call.compiled.action, Action::Select(_)) && OrderRouter(database).is_set();
+    is_about_rows && (database.others().are_there() || may_ask())
+}
+
+/// The statement of a session has ended: the next one about its rows has its turn.
+pub(super) fn end_turn(session: &mut Session) {
+    (session.shipping.turn, session.shipping.takes_rows) = (None, false);
+}
+
+/// Begins the transaction of a statement that was routed here.
+pub(super) fn settle(session: &mut Session) {
+    if session.shipping.takes_rows
+        && let Some(backend) = &mut session.txn
+    {
+        take_rows(&mut backend.txn);
+    }
+}
+
+/// Asks where a statement on ordered tables is to run, and waits for its turn. `None` if it does
+/// not ask.
+fn turn(
+    session: &mut Session,
+    call: Call<'_>,
+    found: &Found,
+) -> Result<Option<StatementTurn>, SqlError> {
+    let Ok((places, ..)) = found else { return Ok(None) };
+    let engine = session.engine.clone();
+    let router = OrderRouter(engine.database());
+    let is_alone = check_alone(session, call, call.said).is_ok();
+    let asks = is_alone && !places.is_read_only && session.shipping.turn.is_none();
+    if !asks || !router.is_set() {
+        return Ok(None);
+    }
+    let footprint = places.footprint();
+    match router.is_about(&footprint) {
+        true => {
+            let turn = router.turn(footprint, &session.cancel).map(Some);
+            turn.map_err(|why| explain(OpenError::Canceled(why)))
+        }
+        false => Ok(None),
+    }
 }
 
 /// Runs a statement at the process that has its rows. `None` if it has to run here.
@@ -84,12 +136,21 @@ pub(super) fn ship(
     if !is_to_be_placed(session, call) {
         return None;
     }
-    let found = find(session, call);
+    let mut found = find(session, call);
     session.shipping.near = near(session, &found);
     let said = call.said.filter(|_| !session.in_block)?;
     let engine = session.engine.clone();
+    let turn = match turn(session, call, &found) {
+        Ok(turn) => turn,
+        Err(error) => return Some(Err(error)),
+    };
+    let takes_rows = turn.as_ref().is_some_and(|turn| turn.keeps_rows);
+    if let (Some(turn), Ok((_, _, at))) = (turn, &mut found) {
+        *at = turn.elsewhere.map_or(MastersAt::Here, MastersAt::Elsewhere);
+        (session.shipping.turn, session.shipping.takes_rows) = (Some(turn), takes_rows);
+    }
     let choice = match choose(session, call, said, found) {
-        Ok(choice) => choice,
+        Ok(choice) => Choice { takes_rows, ..choice },
         Err(outcome) => {
             engine.shipments.count(outcome);
             return None;
@@ -152,15 +213,7 @@ fn choose(
     said: Said<'_>,
     found: Found,
 ) -> Result<Choice, Outcome> {
-    if !session.settings.ships {
-        return Err(Outcome::Off);
-    }
-    if session.txn.is_some() || session.is_one_of_many || !said.is_alone || call.keeps.is_some() {
-        return Err(Outcome::NotAlone);
-    }
-    if !session.temporaries.is_empty() || !session.numbers.borrow().is_empty() {
-        return Err(Outcome::Session);
-    }
+    check_alone(session, call, Some(said))?;
     let (Places { is_read_only, .. }, compiled, at) = found?;
     let site = match at {
         MastersAt::Here => return Err(Outcome::RowsHere),
@@ -172,9 +225,24 @@ fn choose(
     let catalog = session.catalog();
     let types = said.given.iter().filter(|ty| **ty != SqlType::Unknown).chain(&compiled.params);
     match types.into_iter().all(|ty| catalog.type_numbered(ty.oid()) == Some(*ty)) {
-        true => Ok(Choice { site, is_read_only, compiled }),
+        true => Ok(Choice { site, is_read_only, takes_rows: false, compiled }),
         false => Err(Outcome::Session),
     }
+}
+
+/// Refuses a statement that is not alone in its transaction, or whose session is not like others.
+fn check_alone(session: &Session, call: Call<'_>, said: Option<Said<'_>>) -> Result<(), Outcome> {
+    if !session.settings.ships {
+        return Err(Outcome::Off);
+    }
+    let is_alone = said.is_some_and(|said| said.is_alone) && !session.in_block;
+    if session.txn.is_some() || session.is_one_of_many || !is_alone || call.keeps.is_some() {
+        return Err(Outcome::NotAlone);
+    }
+    if !session.temporaries.is_empty() || !session.numbers.borrow().is_empty() {
+        return Err(Outcome::Session);
+    }
+    Ok(())
 }
 
 /// The name of the other process where a statement would run, if it would.
@@ -242,6 +310,7 @@ fn send(
         formats: &formats(call.formats, width),
         describes: call.describes,
         columns: columns(compiled.output.as_deref()),
+        takes_rows: choice.takes_rows,
     };
     let request = write(&Asked::Run(shipped));
     let ends = |why| write(&Asked::End(number, why as u8));

@@ -18,7 +18,7 @@ use crate::catalog::Table;
 use crate::expr::Expr;
 use crate::functions::Func;
 use crate::plan::{Access, Change, Filled, Insert, RowRules, Select, Source, SpanOf, Step};
-use isomer_design::{KeyRange, TableId};
+use isomer_design::{Access as Use, Footprint, KeyRange, Span, TableId};
 use std::ops::ControlFlow;
 
 /// The most new rows of a statement that may be shipped.
@@ -29,10 +29,39 @@ const ROWS_MAX: usize = 16;
 pub struct Places {
     /// Ranges of keys, with their tables.
     pub spans: Vec<(TableId, KeyRange)>,
+    /// The number of the first ones, which are written.
+    pub written: usize,
     /// It may read or write others as well: entries of indexes.
     pub has_others: bool,
     /// It only reads.
     pub is_read_only: bool,
+}
+
+impl Places {
+    /// Adds the rows of another statement.
+    pub fn add(&mut self, mut other: Places) {
+        let read = other.spans.split_off(other.written);
+        self.spans.splice(self.written..self.written, other.spans);
+        self.written += other.written;
+        self.spans.extend(read);
+        self.has_others |= other.has_others;
+        self.is_read_only &= other.is_read_only;
+    }
+
+    /// The rows as what is read and what is written.
+    pub fn footprint(&self) -> Footprint {
+        let mut footprint = Footprint::new();
+        for (at, (table, range)) in self.spans.iter().enumerate() {
+            let access = if at < self.written { Use::Write } else { Use::Read };
+            let is_one = range.end.as_ref().is_some_and(|end| *end == range.start.successor());
+            let span = match is_one {
+                true => Span::Key(range.start.clone()),
+                false => Span::Range(range.clone()),
+            };
+            footprint.add(*table, span, access);
+        }
+        footprint
+    }
 }
 
 /// Why the rows are not known, or do not decide where a statement runs.
@@ -116,6 +145,7 @@ pub(crate) fn of_change(exec: &Exec<'_>, plan: &Change) -> Result<Places, Unplac
     let has_others = moves || has_entries(table);
     let mut places = Places { has_others, ..Places::default() };
     of_access(exec, table, access, &mut places)?;
+    places.written = places.spans.len();
     Ok(places)
 }
 
@@ -148,7 +178,10 @@ pub(crate) fn of_insert(exec: &Exec<'_>, plan: &Insert) -> Result<Places, Unplac
         Ok(if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     });
     match rows {
-        Ok(_) if left > 0 => Ok(places),
+        Ok(_) if left > 0 => {
+            places.written = places.spans.len();
+            Ok(places)
+        }
         _ => Err(Unplaced::Rows),
     }
 }

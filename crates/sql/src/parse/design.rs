@@ -28,6 +28,8 @@ pub enum DesignStatement {
     SiteMemory(String),
     /// `ALTER SYSTEM SET fused_rows = ..`
     FusedRows(String),
+    /// `ALTER SYSTEM SET order_router = ..`: chooses the sites of statements on ordered tables.
+    OrderRouter(String),
     /// `ALTER SYSTEM SET default_backups = ..`: the number of backups of new tables.
     DefaultBackups(String),
     /// `ALTER SYSTEM SET design_changes = on | off`: whether changes of the design may begin.
@@ -177,13 +179,14 @@ fn system_setting(mut parser: Parser<'_>) -> Result<DesignStatement, ParserError
         "autopilot_processor_percent" => DesignStatement::AutopilotProcessor,
         "site_memory" => DesignStatement::SiteMemory,
         "fused_rows" => DesignStatement::FusedRows,
+        "order_router" => DesignStatement::OrderRouter,
         "default_backups" => DesignStatement::DefaultBackups,
         "design_changes" => DesignStatement::DesignChanges,
         "change_window" => DesignStatement::ChangeWindow,
         "changes_per_minute" => DesignStatement::ChangesPerMinute,
         _ => {
             let known = "autopilot, autopilot_processor_percent, change_window, changes_per_minute, \
-                         default_backups, design_changes, fused_rows or site_memory";
+                         default_backups, design_changes, fused_rows, order_router or site_memory";
             let wrong = format!("Expected: {known}, found: {name}");
             return Err(ParserError::ParserError(wrong));
         }

@@ -17,13 +17,19 @@ pub struct Homes {
 impl Homes {
     /// Homes at the masters of a design.
     pub fn of(design: &Design) -> Homes {
+        Homes::mapped(design, |site| site)
+    }
+
+    /// Homes at the masters of a design, with one site in place of several.
+    pub fn mapped(design: &Design, of: impl Fn(SiteId) -> SiteId) -> Homes {
         let mut tables = BTreeMap::new();
         for (id, table) in design.tables() {
             let partitions = table.partitions().iter();
-            let masters = partitions.map(|(start, placement)| (start.clone(), placement.master));
+            let masters =
+                partitions.map(|(start, placement)| (start.clone(), of(placement.master)));
             tables.insert(id, RangeMap::from_sorted(masters));
         }
-        Homes { sites: design.sites().clone(), tables }
+        Homes { sites: design.sites().iter().map(of).collect(), tables }
     }
 
     /// The sites to which transactions may be routed.

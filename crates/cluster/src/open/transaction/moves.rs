@@ -53,11 +53,11 @@ fn has_values(design: &Design, table: TableId) -> bool {
     schema.is_ok_and(|schema| schema.columns().len() > schema.primary_key().len())
 }
 
-/// The writes of a commit, where the rows are or move to.
+/// The writes of a commit, where the rows are or move to. `takes_rows`: all that can move do.
 pub(super) fn placed<T: Transport>(
     gateway: &Gateway<T>,
     writes: &CheckedWrites,
-    places: &Places,
+    (places, takes_rows): (&Places, bool),
 ) -> CheckedWrites {
     let Some(fused) = gateway.router().ordered().fused() else { return writes.clone() };
     let routing = gateway.router().routing_table();
@@ -69,7 +69,8 @@ pub(super) fn placed<T: Transport>(
             let to = match (&write.row, write.expect) {
                 (None, _) => None,
                 (Some(_), Expect::Version(Some(version))) => {
-                    match gateway.router().conductor().mover.has_written(&row, version) {
+                    let mover = &gateway.router().conductor().mover;
+                    match takes_rows || mover.has_written(&row, version) {
                         true => destination(gateway, &routing, (fused, &row), from),
                         false => from,
                     }

@@ -19,16 +19,20 @@
 
 use super::moves::{self, Places};
 use super::{CancelToken, LockMode, OpenError, OpenTransaction};
+use crate::conductor::{Conductor, link_of};
 use crate::error::Error;
 use crate::fusion::{self, homeward::submit};
+use crate::gateways::messages::write;
+use crate::gateways::shipping::Promise;
 use crate::open::fused::{Found, span_of};
 use crate::ordered::{Applied, COMMIT_BYTES_MAX, NotOrdered, OrderedTables};
 use crate::router::{Ran, Router, unless};
 use crate::transport::Transport;
 use isomer_design::{Key, KeyRange, Span, TableId, Time};
-use isomer_site::{Committed, Conflict, Failure, OrderedCommit, ReadSet};
+use isomer_site::{CommitId, Committed, Conflict, Failure, OrderedCommit, ReadSet};
 use isomer_strategy::Place;
 use std::collections::BTreeSet;
+use std::future::poll_fn;
 use std::task::Waker;
 
 /// The work of a transaction on ordered tables.
@@ -45,6 +49,8 @@ pub(super) struct OrderedPart {
     contended: Option<(TableId, Key)>,
     /// The sites of the fused rows that it has read for a write.
     places: Places,
+    /// The rows that it writes move to this process.
+    takes_rows: bool,
 }
 
 impl OrderedPart {
@@ -129,6 +135,12 @@ pub fn own_table<T: Transport>(txn: &mut OpenTransaction<T>, table: TableId) {
     txn.ordered.own.insert(table);
 }
 
+/// The rows of ordered tables that a transaction writes move to this process, as far as there is
+/// room: its statement was routed here ([`crate::ordered::ahead`]).
+pub fn take_rows<T: Transport>(txn: &mut OpenTransaction<T>) {
+    txn.ordered.takes_rows = true;
+}
+
 /// The time of the first read of an ordered table, if `table` is one.
 pub fn first_ordered_read<T: Transport>(txn: &OpenTransaction<T>, table: TableId) -> Option<Time> {
     let is_ordered = txn.ordered.has(txn.gateway.router(), table);
@@ -188,8 +200,15 @@ pub(super) async fn commit_in_order<T: Transport>(
         txn.ordered.note_place((table, key), found);
     }
     let reads = std::mem::take(&mut txn.ordered.reads);
-    let writes = moves::placed(&gateway, txn.workspace.writes(), &txn.ordered.places);
-    let commit = OrderedCommit { reads, writes, ..OrderedCommit::default() };
+    let found = (&txn.ordered.places, txn.ordered.takes_rows);
+    let writes = moves::placed(&gateway, txn.workspace.writes(), found);
+    let mut commit = OrderedCommit { reads, writes, ..OrderedCommit::default() };
+    if let Some(witness) = &txn.witness {
+        commit.id = router.conductor().order.name(gateway.transport().client());
+        witness.promise(write(&Promise::Ordered(commit.id)));
+        let gone_ahead = poll_fn(|cx| witness.poll_go(cx.waker()));
+        unless(&over, gone_ahead).await.map_err(OpenError::Canceled)?;
+    }
     let submitted = match submit(router.conductor(), commit).await? {
         Err(NotOrdered::Conflict(conflict)) => {
             let conflict = named(conflict, router.ordered());
@@ -201,13 +220,37 @@ pub(super) async fn commit_in_order<T: Transport>(
     let Applied { time, site } = submitted.map_err(refused)?;
     moves::note(&gateway, txn.workspace.writes(), time);
     txn.session.has_seen(time);
-    let place = Place::At(site);
     if has_written {
-        gateway.count(place);
+        gateway.count(Place::At(site));
     }
-    let commit = has_written.then_some(time);
-    let committed = Committed { snapshot: Time(time.0 - 1), commit };
-    Ok(has_written.then_some(Ran { place, committed, changes: 0, is_found: false }))
+    Ok(has_written.then_some(ran(Applied { time, site })))
+}
+
+fn ran(Applied { time, site }: Applied) -> Ran {
+    let committed = Committed { snapshot: Time(time.0 - 1), commit: Some(time) };
+    Ran { place: Place::At(site), committed, changes: 0, is_found: false }
+}
+
+/// The outcome of a commit of another process, which was lost before it has answered.
+///
+/// # Errors
+/// [`OpenError::Undone`]: it is not in the order, and never will be. Others if that is not known.
+pub(crate) async fn outcome_in_order<T: Transport>(
+    conductor: &Conductor<T>,
+    id: CommitId,
+) -> Result<Ran, OpenError> {
+    let outcome = match link_of(conductor) {
+        Some(link) => link.outcome(conductor, id).await?,
+        None => {
+            conductor.order.running().await;
+            conductor.order.outcome_of(id).await
+        }
+    };
+    match outcome {
+        Ok(applied) => Ok(ran(applied)),
+        Err(NotOrdered::Conflict(_) | NotOrdered::Never) => Err(OpenError::Undone),
+        Err(why) => Err(refused(why)),
+    }
 }
 
 /// A conflict with the name that a fused row has for its table.
