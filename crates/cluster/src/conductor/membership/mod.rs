@@ -24,6 +24,7 @@ mod readmission;
 mod report;
 mod state;
 mod takeover;
+mod together;
 mod unheard;
 
 pub use report::FailedOver;

@@ -25,18 +25,20 @@
 
 use super::lost::note_found;
 use super::state::Towards;
+use super::together::work_on_all;
 use super::unheard::hear;
-use super::{AT_ONCE, describe, places, ranges};
+use super::{describe, places, ranges};
 use crate::conductor::{Conductor, Reservation, backups, drained, protocol};
 use crate::transport::Transport;
-use futures_util::StreamExt;
-use futures_util::future::{Either, LocalBoxFuture, join_all, select, try_join_all};
-use futures_util::stream::FuturesUnordered;
+use futures_util::future::{Either, join_all, select};
 use isomer_design::{Change, Design, Key, KeyRange, Placement, SiteId, SiteSet, TableId};
 use isomer_log::LogError;
 use isomer_site::{Holding, Refusal, Step};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::pin::pin;
+
+/// Holdings that wait for longer than this number of retries may wait for those behind them.
+const RETRIES_UNTIL_MORE: usize = 32;
 
 /// The readmission of one site. See the [module documentation](self).
 pub(super) struct Readmission<'c, T> {
@@ -46,14 +48,6 @@ pub(super) struct Readmission<'c, T> {
 
 /// A holding, and why it was not readmitted.
 type Refused = (Holding, Refusal);
-
-/// The end of a task within the readmission of a site.
-enum Ended {
-    /// A holding was readmitted, or refused.
-    Holding(Result<(), Refused>),
-    /// The holdings to try again, or all that were refused before.
-    Meeting(Result<Vec<Holding>, Vec<Refused>>),
-}
 
 impl<'c, T: Transport> Readmission<'c, T> {
     pub(super) fn of(conductor: &'c Conductor<T>, site: SiteId) -> Readmission<'c, T> {
@@ -103,39 +97,14 @@ impl<'c, T: Transport> Readmission<'c, T> {
     /// for another partition to reconcile. For the same reason, refused holdings are tried again
     /// while others are under way. Once all others have ended, the readmission has to begin again.
     async fn readmit_each(&self, held: Vec<Holding>) -> Result<(), Refusal> {
-        let mut under_way: FuturesUnordered<LocalBoxFuture<'_, Ended>> = FuturesUnordered::new();
-        let (mut waiting, mut refused) = (VecDeque::from(held), Vec::new());
-        let (mut count, mut is_meeting) = (0, false);
-        loop {
-            while count < AT_ONCE
-                && let Some(holding) = waiting.pop_front()
-            {
-                count += 1;
-                under_way.push(Box::pin(async move {
-                    let done = self.readmit_holding(&holding).await;
-                    Ended::Holding(done.map_err(|refusal| (holding, refusal)))
-                }));
+        let readmit = async |holding: &Holding| self.readmit_holding(holding).await;
+        let again = async |refused| self.again(refused).await;
+        let pause = async || {
+            for _ in 0..RETRIES_UNTIL_MORE {
+                self.conductor.transport.retry(self.site).await;
             }
-            if count > 0 && !is_meeting && !refused.is_empty() {
-                is_meeting = true;
-                let refused = std::mem::take(&mut refused);
-                under_way.push(Box::pin(async move { Ended::Meeting(self.again(refused).await) }));
-            }
-            match under_way.next().await {
-                None => return refused.pop().map_or(Ok(()), |(_, refusal)| Err(refusal)),
-                Some(Ended::Holding(done)) => {
-                    count -= 1;
-                    refused.extend(done.err());
-                }
-                Some(Ended::Meeting(again)) => {
-                    is_meeting = false;
-                    match again {
-                        Ok(now) => waiting.extend(now),
-                        Err(still) => refused.extend(still),
-                    }
-                }
-            }
-        }
+        };
+        work_on_all(held, readmit, again, pause).await
     }
 
     /// The holdings in place of refused ones, as the site has them now. Meets the site again,
@@ -493,7 +462,9 @@ impl<'c, T: Transport> Readmission<'c, T> {
         // unfollowed as well.
         let unknown = followers - &both;
         let each = unknown.iter().map(|site| Step::Unfollow(table, start.clone(), site));
-        try_join_all(each.map(|step| self.conductor.transport.step(master, step))).await?;
+        // All of them to their ends: a step that is left alone may still be made.
+        let each = each.map(|step| self.conductor.transport.step(master, step));
+        join_all(each).await.into_iter().try_for_each(|done| done.map(drop))?;
         self.enter_borders(table, range, &both);
         let others = within().fold(followers.clone(), |all, replicas| &all | &replicas);
         for site in (&others - &both).iter() {
