@@ -116,3 +116,32 @@ fn a_takeover_does_not_wait_for_a_replaced_site() {
     assert!(world.is_done(takeover));
     world.end();
 }
+
+#[test]
+fn a_site_is_removed_once_it_is_readmitted() {
+    let world = World::new(1, Manners::orderly());
+    let cluster = Cluster::start(world.clone(), &[S1, S2, S3], Box::new(TwoPhase)).expect("sites");
+    let made = begin(&cluster, |cluster| async move {
+        let partitions = vec![(Key::min(), Placement::at(S1))];
+        let created = cluster.create_table(TABLE, schema("accounts"), partitions).await;
+        created.expect("there is room");
+    });
+    assert!(world.is_done(made));
+    // Site 3 returns while site 2 is down, which must hear that before site 3 is a member.
+    world.crash_hard(S2);
+    assert!(world.is_done(lose(&cluster, S3)));
+    world.start(S3);
+    world.wait_for_again(S3);
+    cluster.conductor.site_returned(S3);
+    let readmitting =
+        begin(&cluster, |cluster| async move { cluster.conductor.readmit_returned().await });
+    let removed = begin(&cluster, |cluster| async move {
+        let change = Change::RemoveSite { site: S3 };
+        cluster.conductor.change(change, "the test says so").await.expect("it is readmitted");
+    });
+    assert!(!world.is_done(readmitting) && !world.is_done(removed));
+    world.start(S2);
+    world.run_for(SECOND_NS, || world.is_done(removed));
+    assert!(world.is_done(removed) && !cluster.conductor.design().sites().contains(S3));
+    world.end();
+}

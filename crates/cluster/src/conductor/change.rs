@@ -5,7 +5,7 @@
 //!                            a job: under way, for operators
 //! ```
 
-use super::definitions::definitions;
+use super::definitions::{definitions, until_returned};
 use super::event::ChangeEvent;
 use super::protocol::{self, Made};
 use super::{Conductor, backups, pins};
@@ -69,6 +69,9 @@ impl<T: Transport> Conductor<T> {
     /// # Errors
     /// [`Error::Invalid`] and [`Error::Change`]; the old design is in force then.
     pub async fn change(&self, change: Change, reason: &str) -> Result<ChangeEvent, Error> {
+        if let Change::RemoveSite { site } = change {
+            until_returned(self, site).await;
+        }
         let _reserved = self.reserve(|design| touched(design, &change)).await;
         self.carry_out(change, reason).await
     }

@@ -385,13 +385,26 @@ impl<T: Transport> Conductor<T> {
 /// Waits until the sites that a number of backups needs are readmitted, for up to
 /// [`READMISSION_NS`]. The caller has reserved nothing: a readmission may wait for that.
 async fn until_readmitted<T: Transport>(conductor: &Conductor<T>, missing: Missing) {
-    let transport = &conductor.transport;
-    let until = transport.now().0 + READMISSION_NS;
     let is_waited_for =
         |site: &SiteId| is_asked(conductor, *site, missing) && is_returning(conductor, *site);
+    until_none(conductor, is_waited_for).await;
+}
+
+/// Waits until the readmission of a site has ended, if one is under way, for up to
+/// [`READMISSION_NS`].
+pub(super) async fn until_returned<T: Transport>(conductor: &Conductor<T>, site: SiteId) {
+    until_none(conductor, |other| *other == site && is_returning(conductor, site)).await;
+}
+
+async fn until_none<T: Transport>(
+    conductor: &Conductor<T>,
+    is_waited_for: impl Fn(&SiteId) -> bool,
+) {
+    let transport = &conductor.transport;
+    let until = transport.now().0 + READMISSION_NS;
     while transport.now().0 < until
         && !transport.is_closing()
-        && let Some(site) = conductor.design().sites().iter().find(is_waited_for)
+        && let Some(site) = conductor.design().sites().iter().find(&is_waited_for)
     {
         transport.retry(site).await;
     }
