@@ -95,6 +95,11 @@ fn seeds_that_failed_once_keep_every_promise() {
     let long = [1_100_307, 1_101_266, 1_101_741].map(|seed| (seed, long));
     let usual = SimOptions::default();
     let mixed = [
+        // A copy was to be undone, and alone had a commit: it stayed, and the design had no replica
+        // there.
+        (951_249, SimOptions { backups: true, cluster: true, ..usual }),
+        // A site was told the number of backups, and never answered.
+        (931_262, SimOptions { failover: true, serializable: true, ..usual }),
         // The drop of a copy waited behind an older one, while its rejoin had reserved what that
         // needed.
         (6_101_564, SimOptions { failover: true, serializable: true, ..usual }),
