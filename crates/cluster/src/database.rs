@@ -344,7 +344,7 @@ impl Database {
             let text = change.to_text(&self.design());
             self.others().define(Define::Changes(vec![(change.clone(), reason.to_owned())]))?;
             let (reason, took_ns) = (reason.to_owned(), self.now().0.saturating_sub(begun.0));
-            return Ok(ChangeEvent { change, text, reason, begun, took_ns, rows: 0 });
+            return Ok(ChangeEvent { change, text, reason, begun, took_ns, rows: 0, bytes: 0 });
         }
         self.node.runtime.block_on(self.conductor.change(change, reason))
     }

@@ -87,6 +87,8 @@ pub struct Reconfiguration {
     pub made: usize,
     /// Rows that were copied.
     pub rows: usize,
+    /// Their bytes.
+    pub bytes: usize,
     /// When it was requested.
     pub begun: Time,
     /// When it ended.
@@ -114,6 +116,7 @@ impl Reconfiguration {
             progress: Progress::Running,
             made: 0,
             rows: 0,
+            bytes: 0,
             begun: now,
             ended: None,
             why: None,
@@ -157,10 +160,11 @@ impl Reconfiguration {
         Some(step)
     }
 
-    /// Reports that the change was made: its inverse, and the number of rows copied. The
-    /// reconfiguration may have been paused or canceled in the meantime.
-    pub fn changed(&mut self, opposite: Change, rows: usize, now: Time) {
+    /// Reports that the change was made: its inverse, and the numbers of rows and bytes
+    /// copied. The reconfiguration may have been paused or canceled in the meantime.
+    pub fn changed(&mut self, opposite: Change, [rows, bytes]: [usize; 2], now: Time) {
         self.rows += rows;
+        self.bytes += bytes;
         match self.under_way.take().expect("a change is under way") {
             Way::Back => self.taken_back(now),
             Way::Forward => {
@@ -280,7 +284,7 @@ mod tests {
     /// Makes the change that is due.
     fn make(it: &mut Reconfiguration) -> Change {
         let change = it.take_next().expect("a change is due").change;
-        it.changed(change.opposite(SiteId(1)), 10, Time(2));
+        it.changed(change.opposite(SiteId(1)), [10, 1000], Time(2));
         change
     }
 
@@ -331,7 +335,7 @@ mod tests {
         assert!(it.take_next().is_none(), "one after the other");
         it.control(Control::Pause, Time(3)).unwrap();
         it.control(Control::Cancel, Time(3)).unwrap();
-        it.changed(change.opposite(SiteId(1)), 0, Time(4));
+        it.changed(change.opposite(SiteId(1)), [0; 2], Time(4));
         assert_eq!((it.progress, it.made), (Progress::Undoing, 2));
         assert_eq!([make(&mut it), make(&mut it)], [add(3), add(2)].map(|c| c.opposite(SiteId(1))));
         assert_eq!(it.progress, Progress::Cancelled);

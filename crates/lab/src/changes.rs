@@ -87,7 +87,15 @@ mod tests {
         let enter = |second: u64, change: Change| {
             let (text, reason, begun) =
                 (String::new(), String::new(), Time(second * 1_000_000_000));
-            changes.enter(&ChangeEvent { change, text, reason, begun, took_ns: 1, rows: 0 });
+            changes.enter(&ChangeEvent {
+                change,
+                text,
+                reason,
+                begun,
+                took_ns: 1,
+                rows: 0,
+                bytes: 0,
+            });
         };
         let at = Key::int(5);
         let remaster = |to| Change::Remaster { table: T, start: Key::min(), to: SiteId(to) };

@@ -221,6 +221,8 @@ pub struct Changed<'a> {
     pub change: &'a Change,
     /// The number of rows copied for it.
     pub rows: usize,
+    /// The bytes of these rows.
+    pub bytes: usize,
     /// Its duration in nanoseconds, or the reason why it failed.
     pub took_ns: Result<u64, String>,
     /// The time when the outcome was known.

@@ -166,7 +166,7 @@ impl<T: Transport> Conductor<T> {
         let now = self.transport.now();
         for change in changes {
             let took_ns = Err(why.to_owned());
-            self.strategy().changed(&Changed { change, rows: 0, took_ns, now });
+            self.strategy().changed(&Changed { change, rows: 0, bytes: 0, took_ns, now });
         }
     }
 
@@ -180,11 +180,11 @@ impl<T: Transport> Conductor<T> {
         drop(under_way);
         let now = self.transport.now();
         let took_ns = now.0.saturating_sub(begun.0);
-        let rows = *made.as_ref().unwrap_or(&0);
+        let [rows, bytes] = *made.as_ref().unwrap_or(&[0; 2]);
         let took = made.as_ref().map(|_| took_ns).map_err(Error::to_string);
-        self.strategy().changed(&Changed { change: &change, rows, took_ns: took, now });
+        self.strategy().changed(&Changed { change: &change, rows, bytes, took_ns: took, now });
         made?;
-        Ok(self.announce(change, reason, begun, (took_ns, rows)))
+        Ok(self.announce(change, reason, begun, (took_ns, [rows, bytes])))
     }
 
     /// Reports a change that was made to the watchers.
@@ -193,31 +193,33 @@ impl<T: Transport> Conductor<T> {
         change: Change,
         reason: &str,
         begun: Time,
-        (took_ns, rows): (u64, usize),
+        (took_ns, [rows, bytes]): (u64, [usize; 2]),
     ) -> ChangeEvent {
         let text = change.to_text(&self.design());
         let reason = reason.to_owned();
-        let event = ChangeEvent { change, text, reason, begun, took_ns, rows };
+        let event = ChangeEvent { change, text, reason, begun, took_ns, rows, bytes };
         self.watchers.tell(&event);
         event
     }
 
     /// Reports a change that no task has asked for to the strategy and the watchers.
-    pub(super) fn tell_of(&self, change: Change, reason: &str, begun: Time, rows: usize) {
+    pub(super) fn tell_of(&self, change: Change, reason: &str, begun: Time) {
         let now = self.transport.now();
         let took_ns = now.0.saturating_sub(begun.0);
-        self.strategy().changed(&Changed { change: &change, rows, took_ns: Ok(took_ns), now });
-        self.announce(change, reason, begun, (took_ns, rows));
+        let took = Ok(took_ns);
+        let changed = Changed { change: &change, rows: 0, bytes: 0, took_ns: took, now };
+        self.strategy().changed(&changed);
+        self.announce(change, reason, begun, (took_ns, [0; 2]));
     }
 
     /// Makes a change true at the sites and in the routing table. Returns the number of rows
-    /// copied.
-    async fn make(&self, change: &Change) -> Result<usize, Error> {
+    /// copied, and of their bytes.
+    async fn make(&self, change: &Change) -> Result<[usize; 2], Error> {
         let before = self.design();
         before.validate(change).map_err(Box::new)?;
         match *change {
-            Change::AddSite { site } => return self.add_site(site).await.map(|()| 0),
-            Change::RemoveSite { site } => return self.remove_site(site).await.map(|()| 0),
+            Change::AddSite { site } => return self.add_site(site).await.map(|()| [0; 2]),
+            Change::RemoveSite { site } => return self.remove_site(site).await.map(|()| [0; 2]),
             _ => {}
         }
         self.check_members(&before, change)?;
@@ -232,7 +234,7 @@ impl<T: Transport> Conductor<T> {
             protocol::carry_out(&self.transport, &before, change, |site| self.is_given_up(site))
                 .await;
         match made {
-            Ok(Made { rows, is_acquired }) => {
+            Ok(Made { rows, bytes, is_acquired }) => {
                 if !routed_first {
                     self.enter(change)?;
                 }
@@ -244,7 +246,7 @@ impl<T: Transport> Conductor<T> {
                     let acquire = isomer_site::Step::Acquire(*table, start.clone());
                     let _ = protocol::ask(&self.transport, *to, acquire).await;
                 }
-                Ok(rows)
+                Ok([rows, bytes])
             }
             Err(refusal) => {
                 let is_gone = matches!(refusal, Refusal::Log(LogError::Gone { .. }));

@@ -121,7 +121,7 @@ pub(crate) fn follow<T: Transport>(conductor: &Conductor<T>, news: News) -> bool
             }
             let reason = "the conductor has made it".to_owned();
             let (text, begun) = (change.to_text(&conductor.design()), conductor.transport.now());
-            let event = ChangeEvent { change, text, reason, begun, took_ns: 0, rows: 0 };
+            let event = ChangeEvent { change, text, reason, begun, took_ns: 0, rows: 0, bytes: 0 };
             conductor.watchers.tell(&event);
             true
         }

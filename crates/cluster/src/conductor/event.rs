@@ -19,6 +19,8 @@ pub struct ChangeEvent {
     pub took_ns: u64,
     /// Rows that were copied for it.
     pub rows: usize,
+    /// Their bytes.
+    pub bytes: usize,
 }
 
 type Watcher = Arc<dyn Fn(&ChangeEvent) + Send + Sync>;

@@ -38,6 +38,8 @@ const TRIES_MAX: usize = 100;
 pub(crate) struct Made {
     /// Rows that were copied.
     pub(crate) rows: usize,
+    /// Their bytes.
+    pub(crate) bytes: usize,
     /// False if a mastership was released to a site that is down, which was not asked to acquire
     /// it.
     pub(crate) is_acquired: bool,
@@ -68,8 +70,7 @@ pub(crate) async fn carry_out<T: Transport>(
             let (_, placement) = place(*table, start);
             let is_backed = design.table(*table).is_ok_and(|table| table.backups().count > 0);
             let copy = (placement.master, *site);
-            let rows = add_replica(transport, *table, start, copy, is_backed, is_given_up).await?;
-            return Ok(Made { rows, is_acquired: true });
+            return add_replica(transport, *table, start, copy, is_backed, is_given_up).await;
         }
         Change::RemoveReplica { table, start, site } => {
             let (range, placement) = place(*table, start);
@@ -84,7 +85,7 @@ pub(crate) async fn carry_out<T: Transport>(
                 .await?;
             let between = (placement.master, *to);
             match acquire(transport, *table, start, between, is_given_up).await {
-                Ok(is_acquired) => return Ok(Made { rows: 0, is_acquired }),
+                Ok(is_acquired) => return Ok(Made { rows: 0, bytes: 0, is_acquired }),
                 Err(refusal) => {
                     turn_back(transport, *table, start, &placement, *to).await?;
                     return Err(refusal);
@@ -93,7 +94,7 @@ pub(crate) async fn carry_out<T: Transport>(
         }
         Change::AddSite { .. } | Change::RemoveSite { .. } => {}
     }
-    Ok(Made { rows: 0, is_acquired: true })
+    Ok(Made { rows: 0, bytes: 0, is_acquired: true })
 }
 
 async fn add_replica<T: Transport>(
@@ -103,12 +104,13 @@ async fn add_replica<T: Transport>(
     (master, site): (SiteId, SiteId),
     is_backed: bool,
     is_given_up: impl Fn(SiteId) -> bool,
-) -> Result<usize, Refusal> {
+) -> Result<Made, Refusal> {
     let follow = Step::Follow(table, start.clone(), site);
     let Answer::Snapshot(snapshot) = ask(transport, master, follow).await? else {
         unreachable!("a follow is answered with a snapshot")
     };
-    let (range, rows) = (snapshot.range.clone(), snapshot.rows());
+    let range = snapshot.range.clone();
+    let made = Made { rows: snapshot.rows(), bytes: snapshot.bytes(), is_acquired: true };
     let installed = ask(transport, site, Step::Install(snapshot)).await;
     let is_in_the_way = matches!(installed, Err(Refusal::Unfit { .. }));
     let backed = match installed {
@@ -118,7 +120,7 @@ async fn add_replica<T: Transport>(
         }
         answer => answer,
     };
-    let Err(refusal) = backed else { return Ok(rows) };
+    let Err(refusal) = backed else { return Ok(made) };
     passing_by(transport, master, Step::Unfollow(table, start.clone(), site)).await?;
     if is_in_the_way {
         // The site has an older copy that follows another master. That copy is kept until its

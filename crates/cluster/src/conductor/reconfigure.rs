@@ -154,7 +154,10 @@ impl<T: Transport> Conductor<T> {
             let mut list = self.reconfigurations.list.lock();
             let it = list.get(number).expect("what has not ended is remembered");
             match made {
-                Ok(event) => it.changed(step.change.opposite(before), event.rows, now),
+                Ok(event) => {
+                    let copied = [event.rows, event.bytes];
+                    it.changed(step.change.opposite(before), copied, now);
+                }
                 Err(error) => {
                     let is_so_already = self.design().is_so_already(&step.change);
                     it.refused(error.to_string(), is_so_already, now);

@@ -82,10 +82,20 @@ pub(super) struct Snapshot<T: Transport> {
 #[derive(Default)]
 pub(super) struct Seen {
     sites: SmallVec<[(SiteId, SeenUpTo); 4]>,
+    /// All sites of reads, also those up to which nothing is to be waited for any more.
+    read: SmallVec<[SiteId; 4]>,
 }
 
 impl Seen {
+    /// The sites that were read.
+    pub(super) fn read(&self) -> &[SiteId] {
+        &self.read
+    }
+
     fn note(&mut self, site: SiteId, up_to: SeenUpTo) {
+        if !self.read.contains(&site) {
+            self.read.push(site);
+        }
         // If the site has restarted between two reads, both positions matter.
         let same =
             |(other, seen): &&mut (SiteId, SeenUpTo)| *other == site && seen.run == up_to.run;
@@ -174,6 +184,11 @@ impl<T: Transport> Snapshot<T> {
     /// True if nothing was read in it.
     pub(super) fn is_fresh(&self) -> bool {
         self.seen.sites.is_empty()
+    }
+
+    /// The sites that were read.
+    pub(super) fn read(&self) -> &[SiteId] {
+        self.seen.read()
     }
 
     /// Ends it. Its read positions are added to `seen`.

@@ -38,11 +38,11 @@ use crate::gateways::shipping::{Promise, Witness};
 use crate::ordered::COMMIT_BYTES_MAX;
 use crate::router::{Call, Ran, Session, unless};
 use crate::transport::Transport;
-use isomer_design::{Direction, Key, KeyRange, Span, TableId, Time};
+use isomer_design::{Direction, Key, KeyRange, SiteId, Span, TableId, Time};
 use isomer_site::{Abort, Body, Expect, Overlay, ReadSet, Request};
 use isomer_strategy::Refused;
 use ordered::{OrderedPart, check_switches, commit_in_order, is_to_be_ordered, keep_found};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -453,6 +453,34 @@ impl<T: Transport> OpenTransaction<T> {
             tables.remove(fused);
         });
         tables.into_iter().collect()
+    }
+
+    /// The sites that it has read from so far, in their order.
+    pub fn sites_read(&self) -> Vec<SiteId> {
+        let open = self.snapshot.iter().chain(&self.newest).flat_map(Snapshot::read);
+        let all: BTreeSet<SiteId> = self.seen.read().iter().chain(open).copied().collect();
+        all.into_iter().collect()
+    }
+
+    /// The first row that it has written at each master site, by the routing table; none if all are
+    /// at one site. Looks at up to `most` rows.
+    pub fn spread(&self, most: usize) -> Vec<(TableId, Key, SiteId)> {
+        let routing = self.gateway.router().routing_table();
+        let keys = self
+            .workspace
+            .writes()
+            .iter()
+            .flat_map(|(table, rows)| rows.keys().map(|key| (*table, key)));
+        let mut first: BTreeMap<SiteId, (TableId, Key)> = BTreeMap::new();
+        for (table, key) in keys.take(most) {
+            if let Some(placement) = routing.placement(table, key.as_bytes()) {
+                first.entry(placement.master).or_insert_with(|| (table, key.clone()));
+            }
+        }
+        match first.len() {
+            0 | 1 => Vec::new(),
+            _ => first.into_iter().map(|(site, (table, key))| (table, key, site)).collect(),
+        }
     }
 
     /// The number of rows and tables that it has locked.

@@ -268,7 +268,13 @@ impl State {
             if !refused {
                 self.design.apply(&step.change)?;
             }
-            self.strategy.changed(&Changed { change: &step.change, rows: 0, took_ns, now });
+            self.strategy.changed(&Changed {
+                change: &step.change,
+                rows: 0,
+                bytes: 0,
+                took_ns,
+                now,
+            });
             if refused {
                 break;
             }

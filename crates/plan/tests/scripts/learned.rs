@@ -271,7 +271,7 @@ impl State {
                 let _ = writeln!(text, "not made: {why}");
             }
             let now = Time(self.now);
-            self.learned.changed(&Changed { change, rows: 100, took_ns, now });
+            self.learned.changed(&Changed { change, rows: 100, bytes: 10_000, took_ns, now });
         }
         text
     }

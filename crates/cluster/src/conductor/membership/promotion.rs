@@ -62,7 +62,7 @@ pub(super) async fn promote<T: Transport>(
         let change = Some(change).filter(|_| to != placement.master);
         for change in change.into_iter().chain(gone) {
             conductor.enter(&change).map_err(|error| error.to_string())?;
-            conductor.tell_of(change, reason, begun, 0);
+            conductor.tell_of(change, reason, begun);
         }
         discard(conductor, place, &(&healthy.without(to) - &followers)).await;
         return Ok(());
