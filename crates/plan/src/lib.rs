@@ -21,6 +21,7 @@
 //! | [`reshard`] | where do the chunks of a new shard key go? | Morphus 3, 4 |
 //! | [`drain`] | where does what a site has go? | – |
 //! | [`restraints`] | which changes may begin now? | Cruise Control |
+//! | [`pulse`] | what did transactions take, with changes and without? | – |
 //! | [`proposals`] | which plans wait for an operator, and what came of them? | Cruise Control |
 //! | [`learned`] | what do transactions and changes cost? | MorphoSys 5.1, 5.2 |
 //! | [`strategy`] | what to change for a transaction that arrives now? | MorphoSys 5, Clay, ADR |
@@ -47,6 +48,7 @@ pub mod learned;
 mod partition;
 pub mod problem;
 pub mod proposals;
+pub mod pulse;
 pub mod recording;
 pub mod reshard;
 pub mod restraints;

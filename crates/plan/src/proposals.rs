@@ -12,9 +12,17 @@
 //! rejection plans for the same partitions are dropped for [`REST_NS`]. Up to [`PENDING_MAX`]
 //! proposals are pending, and the last [`KEPT_MAX`] are kept.
 //!
+//! **Operators propose as well**, so that another operator can look at a plan before it is carried
+//! out. An earlier rejection does not keep them from it.
+//!
+//! **Effect.** The load is measured in the [`MEASURED_NS`] before the approval, and in those after
+//! the last change. That compares all transactions of the database, whatever they use; the effect
+//! of a planner's decision on the transactions that use its partitions is in its journal.
+//!
 //! Times are arguments. The caller validates an approved plan against the design, carries it out,
 //! and reports what came of it.
 
+use crate::pulse::{KEPT_S, Measure};
 use isomer_design::{Change, Design, Key, Plan, TableId, Time};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -22,8 +30,11 @@ use std::collections::{BTreeSet, VecDeque};
 pub const PENDING_NS: u64 = 15 * 60 * 1_000_000_000;
 /// After a rejection the same partitions are not proposed for this long.
 pub const REST_NS: u64 = 10 * 60 * 1_000_000_000;
+/// The load is measured for this long before and after a plan.
+pub const MEASURED_NS: u64 = 60 * 1_000_000_000;
 /// The most proposals that wait at a time.
 pub const PENDING_MAX: usize = 20;
+const SECOND_NS: u64 = 1_000_000_000;
 /// The most proposals that are kept.
 pub const KEPT_MAX: usize = 200;
 
@@ -34,10 +45,10 @@ pub enum State {
     Proposed,
     /// An operator has approved it, and it is validated.
     Approved,
-    /// It is carried out as the reconfiguration of this number.
-    Running(u64),
-    /// Its changes were made, by the reconfiguration of this number.
-    Done(u64),
+    /// It is carried out as the reconfiguration of this number; as a statement it has none.
+    Running(Option<u64>),
+    /// Its changes were made, by the reconfiguration of this number, or the statement has ended.
+    Done(Option<u64>),
     /// It could not be carried out, for this reason.
     Refused(String),
     /// An operator has rejected it.
@@ -73,14 +84,22 @@ pub struct Proposal {
     pub number: u64,
     /// When it was proposed.
     pub at: Time,
-    /// The changes, and why.
+    /// The changes, and why; none if it is a statement.
     pub plan: Plan,
+    /// A statement in SQL that is to be run, for what is no change of a plan: a new shard key.
+    pub statement: Option<String>,
     /// Where it is.
     pub state: State,
     /// When and by which user it was approved or rejected, and the reason that the user gave.
     pub decided: Option<(Time, String, Option<String>)>,
     /// The decision of the planner's journal that measures its effect.
     pub decision: Option<u64>,
+    /// The user who proposed it; `None`: the autopilot.
+    pub by: Option<String>,
+    /// When its last change was made.
+    pub ended: Option<Time>,
+    /// The load before the approval, and after the last change.
+    pub load: [Option<Measure>; 2],
     parts: Parts,
 }
 
@@ -88,6 +107,16 @@ impl Proposal {
     /// When it expires.
     pub fn expires(&self) -> Time {
         Time(self.at.0 + PENDING_NS)
+    }
+
+    fn end(&mut self, number: Option<u64>, ended: Result<Time, String>) {
+        self.state = match ended {
+            Ok(at) => {
+                self.ended = Some(at);
+                State::Done(number)
+            }
+            Err(why) => State::Refused(why),
+        };
     }
 
     /// The sum of what its changes are predicted to save, and of what they are predicted to cost.
@@ -98,6 +127,21 @@ impl Proposal {
         };
         [sum(|step| step.predicted_benefit), sum(|step| step.predicted_cost)]
     }
+}
+
+/// Why a plan is not taken as a proposal.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Dropped {
+    /// It has no change.
+    Empty,
+    /// It adds or removes a site, which operators do at once.
+    Sites,
+    /// [`PENDING_MAX`] proposals wait.
+    Full,
+    /// The proposal of this number is open, and changes the same partitions.
+    Open(u64),
+    /// The proposal of this number was rejected lately, and would have changed the same partitions.
+    Rejected(u64),
 }
 
 /// Why an operator's word about a proposal has no effect.
@@ -142,21 +186,87 @@ impl Proposals {
         decision: Option<u64>,
         parts: Parts,
     ) -> Option<u64> {
-        self.expire(now);
+        let number = self.admit(now, plan, parts, true).ok()?;
+        self.kept.back_mut()?.decision = decision;
+        Some(number)
+    }
+
+    /// Takes a plan of an operator as a proposal, with the [parts] that it touches. Returns its
+    /// number.
+    ///
+    /// # Errors
+    /// If the plan is dropped.
+    pub fn propose(
+        &mut self,
+        now: Time,
+        plan: Plan,
+        by: &str,
+        parts: Parts,
+    ) -> Result<u64, Dropped> {
+        let number = self.admit(now, plan, parts, false)?;
+        self.kept.back_mut().expect("it was just added").by = Some(by.to_owned());
+        Ok(number)
+    }
+
+    /// Takes a statement of an operator as a proposal, with the [parts] that it touches. Returns
+    /// its number.
+    ///
+    /// # Errors
+    /// If it is dropped.
+    pub fn propose_statement(
+        &mut self,
+        now: Time,
+        (statement, why): (&str, &str),
+        by: &str,
+        parts: Parts,
+    ) -> Result<u64, Dropped> {
+        let plan = Plan::new(why);
+        let number = self.place(now, plan, parts, false)?;
+        let proposal = self.kept.back_mut().expect("it was just added");
+        proposal.by = Some(by.to_owned());
+        proposal.statement = Some(statement.to_owned());
+        Ok(number)
+    }
+
+    fn admit(
+        &mut self,
+        now: Time,
+        plan: Plan,
+        parts: Parts,
+        respects_rejections: bool,
+    ) -> Result<u64, Dropped> {
         // Sites are added and removed by operators only.
         let is_of_tables = plan.changes().all(|change| change.table().is_some());
+        match () {
+            () if plan.is_empty() => Err(Dropped::Empty),
+            () if !is_of_tables => Err(Dropped::Sites),
+            () => self.place(now, plan, parts, respects_rejections),
+        }
+    }
+
+    fn place(
+        &mut self,
+        now: Time,
+        plan: Plan,
+        parts: Parts,
+        respects_rejections: bool,
+    ) -> Result<u64, Dropped> {
+        self.expire(now);
         let pending = self.kept.iter().filter(|it| it.state == State::Proposed).count();
-        if plan.is_empty() || !is_of_tables || pending >= PENDING_MAX {
-            return None;
+        if pending >= PENDING_MAX {
+            return Err(Dropped::Full);
         }
         let rests = |it: &Proposal| {
             let at = it.decided.as_ref().map_or(it.at, |(at, ..)| *at);
             it.state == State::Rejected && now.0 < at.0 + REST_NS
         };
-        let blocks =
-            |it: &Proposal| (it.state.is_open() || rests(it)) && !it.parts.is_disjoint(&parts);
-        if self.kept.iter().any(blocks) {
-            return None;
+        for it in self.kept.iter().filter(|it| !it.parts.is_disjoint(&parts)) {
+            if it.state.is_open() {
+                return Err(Dropped::Open(it.number));
+            }
+            if respects_rejections && rests(it) {
+                return Err(Dropped::Rejected(it.number));
+            }
         }
         self.count += 1;
         if self.kept.len() == KEPT_MAX {
@@ -164,20 +274,31 @@ impl Proposals {
             self.kept.remove(ended);
         }
         let (number, state) = (self.count, State::Proposed);
-        let proposal = Proposal { number, at: now, plan, state, decided: None, decision, parts };
-        self.kept.push_back(proposal);
-        Some(number)
+        self.kept.push_back(Proposal {
+            number,
+            at: now,
+            plan,
+            statement: None,
+            state,
+            decided: None,
+            decision: None,
+            by: None,
+            ended: None,
+            load: [None; 2],
+            parts,
+        });
+        Ok(number)
     }
 
-    /// A user approves a proposal. Returns its plan, which the caller carries out.
+    /// A user approves a proposal. Returns it; the caller carries it out.
     ///
     /// # Errors
     /// If there is none that waits.
-    pub fn approve(&mut self, now: Time, number: u64, by: &str) -> Result<Plan, Wrong> {
+    pub fn approve(&mut self, now: Time, number: u64, by: &str) -> Result<Proposal, Wrong> {
         let proposal = self.waiting(now, number)?;
         proposal.state = State::Approved;
         proposal.decided = Some((now, by.to_owned(), None));
-        Ok(proposal.plan.clone())
+        Ok(proposal.clone())
     }
 
     /// A user rejects a proposal.
@@ -201,19 +322,53 @@ impl Proposals {
         let approved = |it: &&mut Proposal| it.number == number && it.state == State::Approved;
         let Some(proposal) = self.kept.iter_mut().find(approved) else { return };
         proposal.decision = decision.or(proposal.decision);
-        proposal.state = started.map_or_else(State::Refused, State::Running);
+        let running = |number| State::Running(Some(number));
+        proposal.state = started.map_or_else(State::Refused, running);
     }
 
-    /// Asks for each reconfiguration under way whether it has ended: with success, or why not.
-    pub fn follow(&mut self, ended: impl Fn(u64) -> Option<Result<(), String>>) {
+    /// The statement of an approved proposal runs now.
+    pub fn runs(&mut self, number: u64) {
+        let approved = |it: &&mut Proposal| it.number == number && it.state == State::Approved;
+        if let Some(proposal) = self.kept.iter_mut().find(approved) {
+            proposal.state = State::Running(None);
+        }
+    }
+
+    /// The statement of a proposal has ended: when, or why without success.
+    pub fn has_run(&mut self, number: u64, ended: Result<Time, String>) {
+        let running = |it: &&mut Proposal| it.number == number && it.state == State::Running(None);
+        if let Some(proposal) = self.kept.iter_mut().find(running) {
+            proposal.end(None, ended);
+        }
+    }
+
+    /// Asks for each reconfiguration under way whether it has ended: when, or why without success.
+    pub fn follow(&mut self, ended: impl Fn(u64) -> Option<Result<Time, String>>) {
         for proposal in &mut self.kept {
-            if let State::Running(number) = proposal.state
+            if let State::Running(Some(number)) = proposal.state
                 && let Some(ended) = ended(number)
             {
-                proposal.state = match ended {
-                    Ok(()) => State::Done(number),
-                    Err(why) => State::Refused(why),
-                };
+                proposal.end(Some(number), ended);
+            }
+        }
+    }
+
+    /// Measures the load before and after approved plans, as far as it is known by now.
+    pub fn weigh(&mut self, now: Time, measure: impl Fn(Time, Time) -> Measure) {
+        for proposal in &mut self.kept {
+            let Some((approved, ..)) = proposal.decided else { continue };
+            let is_carried_out =
+                matches!(proposal.state, State::Approved | State::Running(_) | State::Done(_));
+            if is_carried_out && proposal.load[0].is_none() {
+                let from = Time(approved.0.saturating_sub(MEASURED_NS));
+                proposal.load[0] = Some(measure(from, approved));
+            }
+            let Some(ended) = proposal.ended else { continue };
+            // As long as the load of that time is known.
+            if now.0 < ended.0 + (KEPT_S - 1) * SECOND_NS {
+                // The second of the last change belongs to neither.
+                let (from, until) = (ended.0 + SECOND_NS, ended.0 + MEASURED_NS);
+                proposal.load[1] = Some(measure(Time(from), Time(until).min(now)));
             }
         }
     }
@@ -279,11 +434,11 @@ mod tests {
         offer(&mut proposals, 0, 5);
         offer(&mut proposals, 0, 6);
         offer(&mut proposals, 0, 8);
-        assert_eq!(proposals.approve(Time(1), 1, "ann"), Ok(split(5)));
+        assert_eq!(proposals.approve(Time(1), 1, "ann").map(|it| it.plan), Ok(split(5)));
         assert_eq!(proposals.approve(Time(1), 1, "ann"), Err(Wrong::State("approved")));
         proposals.started(1, Some(9), Ok(4));
         assert_eq!(offer(&mut proposals, 2, 5), None, "it runs");
-        proposals.follow(|number| (number == 4).then_some(Ok(())));
+        proposals.follow(|number| (number == 4).then_some(Ok(Time(5))));
         proposals.approve(Time(1), 2, "ann").expect("it waits");
         proposals.started(2, None, Err("the design has changed".to_owned()));
         proposals.approve(Time(1), 3, "ann").expect("it waits");
@@ -292,6 +447,65 @@ mod tests {
         assert_eq!(states(&proposals), ["done", "refused", "refused"]);
         assert_eq!(offer(&mut proposals, 2, 5), Some(4), "the load may ask for it anew");
         assert_eq!(proposals.approve(Time(3), 44, "ann"), Err(Wrong::Unknown));
+    }
+
+    #[test]
+    fn an_operator_proposes_what_is_not_open() {
+        let mut proposals = Proposals::default();
+        let part = |key: i64| Parts::from([("split", TableId(1), Key::int(key))]);
+        let mut propose = |key: i64| proposals.propose(Time(1), split(key), "ann", part(key));
+        assert_eq!((propose(4), propose(4)), (Ok(1), Err(Dropped::Open(1))));
+        let empty = proposals.propose(Time(1), Plan::default(), "ann", Parts::new());
+        assert_eq!(empty, Err(Dropped::Empty));
+        let change = Change::RemoveSite { site: isomer_design::SiteId(3) };
+        let removes = Plan { reason: String::new(), steps: vec![Step::new(change, "")] };
+        assert_eq!(proposals.propose(Time(1), removes, "ann", part(8)), Err(Dropped::Sites));
+        proposals.reject(Time(2), 1, ("bob", None)).expect("it waits");
+        assert_eq!(offer(&mut proposals, 3, 4), None, "the autopilot respects a rejection");
+        assert_eq!(proposals.propose(Time(3), split(4), "ann", part(4)), Ok(2));
+        assert_eq!(proposals.all().last().and_then(|it| it.by.as_deref()), Some("ann"));
+    }
+
+    #[test]
+    fn a_statement_waits_runs_and_ends_like_a_plan() {
+        let mut proposals = Proposals::default();
+        let part = Parts::from([("shard", TableId(1), Key::min())]);
+        let statement = ("alter table t shard by (a)", "advice");
+        let mut propose = || proposals.propose_statement(Time(1), statement, "ann", part.clone());
+        assert_eq!((propose(), propose()), (Ok(1), Err(Dropped::Open(1))));
+        let approved = proposals.approve(Time(2), 1, "bob").expect("it waits");
+        assert_eq!(approved.statement.as_deref(), Some("alter table t shard by (a)"));
+        proposals.runs(1);
+        proposals.follow(|_| Some(Err("it is no reconfiguration".to_owned())));
+        assert_eq!(states(&proposals), ["running"]);
+        proposals.has_run(1, Ok(Time(5)));
+        proposals.has_run(1, Err("it has ended".to_owned()));
+        assert_eq!(states(&proposals), ["done"]);
+    }
+
+    #[test]
+    fn the_load_is_measured_before_and_after_a_plan() {
+        let s = |second: u64| Time(second * 1_000_000_000);
+        let mut proposals = Proposals::default();
+        offer(&mut proposals, 0, 5);
+        let measure = |from: Time, to: Time| Measure {
+            transactions: (to.0 - from.0) / 1_000_000_000,
+            ..Measure::default()
+        };
+        proposals.weigh(s(90), measure);
+        assert_eq!(proposals.all().next().map(|it| it.load), Some([None; 2]));
+        proposals.approve(s(100), 1, "ann").expect("it waits");
+        proposals.started(1, None, Ok(4));
+        proposals.weigh(s(101), measure);
+        proposals.follow(|_| Some(Ok(s(110))));
+        let mut seen = |now| {
+            proposals.weigh(now, measure);
+            let load = proposals.all().next().expect("a proposal").load;
+            load.map(|load| load.map(|load| load.transactions))
+        };
+        assert_eq!(seen(s(116)), [Some(60), Some(5)]);
+        assert_eq!(seen(s(200)), [Some(60), Some(59)]);
+        assert_eq!(seen(s(10_000)), [Some(60), Some(59)], "what is not known any more stays");
     }
 
     #[test]

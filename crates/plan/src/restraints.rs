@@ -3,14 +3,25 @@
 //! ```text
 //!   a plan ──┬─ mode of its table ──── off, recommend ─▶ dropped
 //!            │                    └─── approve ────────▶ proposed
-//!            └─ auto ─ the window is open? ─ the budget has room? ─▶ carried out, else dropped
+//!            └─ auto ─ the window is open? ─ changes disturb little? ─ the budgets have room?
+//!                                                             └─▶ carried out, else dropped
 //! ```
 //!
 //! **The mode of a table** restricts the mode of the server, and never extends it: the lesser of
 //! both counts, in the order off, recommend, approve, auto. **The window** is a part of each day in
-//! UTC, in which strategies may begin changes. **The budget** is a number of changes in any
-//! [`BUDGET_NS`]; a plan is cut where the budget ends. Proposals wait for an operator, so neither
-//! the window nor the budget restricts them.
+//! UTC, in which strategies may begin changes. **The budget of changes** is their number in any
+//! [`BUDGET_NS`]; a plan is cut where the budget ends.
+//!
+//! **The budget of bytes** is a mean rate. Only new replicas copy rows; splits and new masters cost
+//! nothing. The size of a copy is known when it has ended, so copies begin one after the other, and
+//! the next one waits until the budget has paid for the last. A copy larger than the budget of a
+//! second begins like any other, and the wait behind it is longer.
+//!
+//! **The limit on disturbance** is in microseconds of the 99th percentile of durations. The caller
+//! measures by how much changes raise it ([`crate::pulse`]). Above the limit no change begins. The
+//! measurement is of the last minute, so after a minute without changes the next is tried.
+//!
+//! Proposals wait for an operator, so neither the window nor the budgets restrict them.
 //!
 //! A dropped change is planned again while the load still asks for it, because its strategy hears
 //! of it. Changes that operators start
@@ -24,6 +35,9 @@ use std::str::FromStr;
 
 /// The time over which the budget of changes is counted, in nanoseconds.
 pub const BUDGET_NS: u64 = 60 * 1_000_000_000;
+
+/// A copy that has not ended after this time is not waited for any more.
+const COPY_NS_MAX: u64 = 10 * 60 * 1_000_000_000;
 
 const DAY_S: u64 = 24 * 60 * 60;
 const NS: u64 = 1_000_000_000;
@@ -84,14 +98,24 @@ pub enum Withheld {
     Mode,
     /// The window is closed.
     Window,
-    /// The budget is spent.
+    /// The budget of changes is spent.
     Budget,
+    /// The budget of bytes is spent, or a copy is under way.
+    Bytes,
+    /// The last changes have disturbed transactions too much.
+    Disturbance,
 }
 
 impl Withheld {
     /// All reasons.
-    pub const ALL: [Withheld; 4] =
-        [Withheld::Switch, Withheld::Mode, Withheld::Window, Withheld::Budget];
+    pub const ALL: [Withheld; 6] = [
+        Withheld::Switch,
+        Withheld::Mode,
+        Withheld::Window,
+        Withheld::Budget,
+        Withheld::Bytes,
+        Withheld::Disturbance,
+    ];
 
     /// The reason in one word.
     pub fn name(self) -> &'static str {
@@ -100,6 +124,8 @@ impl Withheld {
             Withheld::Mode => "mode",
             Withheld::Window => "window",
             Withheld::Budget => "budget",
+            Withheld::Bytes => "bytes",
+            Withheld::Disturbance => "disturbance",
         }
     }
 
@@ -110,6 +136,8 @@ impl Withheld {
             Withheld::Mode => "the mode of its table does not permit it",
             Withheld::Window => "the window of changes is closed",
             Withheld::Budget => "the changes of this minute are made",
+            Withheld::Bytes => "the copies so far have spent the budget of bytes",
+            Withheld::Disturbance => "the last changes have raised the 99th percentile by too much",
         }
     }
 }
@@ -132,21 +160,40 @@ pub struct Restraints {
     pub modes: BTreeMap<TableId, Mode>,
     /// When changes may begin; `None`: always.
     pub window: Option<Window>,
-    /// The budget; `None`: none.
+    /// The budget of changes; `None`: none.
     pub per_minute: Option<u32>,
+    /// The budget of bytes that are copied a second; `None`: none.
+    pub bytes_per_second: Option<u64>,
+    /// The limit on the rise of the 99th percentile, in microseconds; `None`: none.
+    pub added_p99_us: Option<u64>,
     /// When changes were begun in the last [`BUDGET_NS`].
     begun: VecDeque<Time>,
+    /// Copies that have begun, and when.
+    copying: Vec<(Change, Time)>,
+    /// The time from which on the budget has paid for the copies that have ended.
+    paid_at: Time,
+}
+
+/// True if a change copies rows.
+fn copies(change: &Change) -> bool {
+    matches!(change, Change::AddReplica { .. })
 }
 
 impl Restraints {
-    /// Sorts the changes that a strategy wants now by their fate, in the server's mode.
-    pub fn sift(&mut self, now: Time, server: Mode, plan: Plan) -> Sifted {
+    /// Sorts the changes that a strategy wants now by their fate, in the server's mode. Changes
+    /// have raised the 99th percentile by `added_us`, if that is known.
+    pub fn sift(&mut self, now: Time, server: Mode, added_us: Option<f64>, plan: Plan) -> Sifted {
         let with = |steps| Plan { reason: plan.reason.clone(), steps };
         let (mut carried, mut proposed, mut sifted) = (Vec::new(), Vec::new(), Sifted::default());
         while self.begun.front().is_some_and(|at| at.0 + BUDGET_NS <= now.0) {
             self.begun.pop_front();
         }
+        self.copying.retain(|(_, begun)| now.0.saturating_sub(begun.0) < COPY_NS_MAX);
         let is_open = self.window.is_none_or(|window| window.contains(now));
+        let limit = self.added_p99_us.zip(added_us);
+        let disturbs = limit.is_some_and(|(limit, added)| added > limit as f64);
+        // Changes behind a copy wait with it, because they may need it.
+        let mut is_cut = false;
         for step in plan.steps.iter().cloned() {
             let has_room = |begun: &VecDeque<Time>, most: u32| begun.len() < most as usize;
             let withheld = match self.mode_of(server, &step.change) {
@@ -156,11 +203,19 @@ impl Restraints {
                     continue;
                 }
                 Mode::Auto if !is_open => Withheld::Window,
+                Mode::Auto if disturbs => Withheld::Disturbance,
+                Mode::Auto if is_cut || self.must_wait(now, &step.change) => {
+                    is_cut = true;
+                    Withheld::Bytes
+                }
                 Mode::Auto if self.per_minute.is_some_and(|most| !has_room(&self.begun, most)) => {
                     Withheld::Budget
                 }
                 Mode::Auto => {
                     self.begun.push_back(now);
+                    if copies(&step.change) {
+                        self.copying.push((step.change.clone(), now));
+                    }
                     carried.push(step);
                     continue;
                 }
@@ -171,6 +226,26 @@ impl Restraints {
             self.begun.clear();
         }
         Sifted { carried: with(carried), proposed: with(proposed), ..sifted }
+    }
+
+    /// True if a copy may not begin yet.
+    fn must_wait(&self, now: Time, change: &Change) -> bool {
+        let has_budget = self.bytes_per_second.is_some() && copies(change);
+        has_budget && (!self.copying.is_empty() || now < self.paid_at)
+    }
+
+    /// A change has ended, and has copied these bytes: none if it failed.
+    pub fn ended(&mut self, now: Time, change: &Change, bytes: usize) {
+        let Some(at) = self.copying.iter().position(|(begun, _)| begun == change) else { return };
+        self.copying.swap_remove(at);
+        let Some(rate) = self.bytes_per_second else { return };
+        let pays_ns = bytes as f64 * NS as f64 / rate.max(1) as f64;
+        self.paid_at = Time(self.paid_at.0.max(now.0).saturating_add(pays_ns as u64));
+    }
+
+    /// Sets the budget of bytes, and forgets the cost of earlier copies.
+    pub fn set_bytes_per_second(&mut self, rate: Option<u64>) {
+        (self.bytes_per_second, self.paid_at) = (rate, Time(0));
     }
 
     fn mode_of(&self, server: Mode, change: &Change) -> Mode {
@@ -232,10 +307,10 @@ mod tests {
             restraints.modes.insert(TableId(table), mode);
         }
         restraints.modes.insert(TableId(4), Mode::Auto);
-        let sifted = restraints.sift(at(0), Mode::Auto, plan(&[1, 2, 3, 4, 5]));
+        let sifted = restraints.sift(at(0), Mode::Auto, None, plan(&[1, 2, 3, 4, 5]));
         assert_eq!((tables(&sifted.carried), tables(&sifted.proposed)), (vec![4, 5], vec![3]));
         assert_eq!(withheld(&sifted), [(1, Withheld::Mode), (2, Withheld::Mode)]);
-        let sifted = restraints.sift(at(0), Mode::Approve, plan(&[1, 3, 4, 5]));
+        let sifted = restraints.sift(at(0), Mode::Approve, None, plan(&[1, 3, 4, 5]));
         assert_eq!((tables(&sifted.carried), tables(&sifted.proposed)), (vec![], vec![3, 4, 5]));
     }
 
@@ -244,17 +319,18 @@ mod tests {
         let window = "22:00-06:00".parse().ok();
         let mut restraints = Restraints { window, ..Restraints::default() };
         restraints.modes.insert(TableId(3), Mode::Approve);
-        let sifted = restraints.sift(at(12 * 60), Mode::Auto, plan(&[1, 3]));
+        let sifted = restraints.sift(at(12 * 60), Mode::Auto, None, plan(&[1, 3]));
         assert_eq!((tables(&sifted.carried), tables(&sifted.proposed)), (vec![], vec![3]));
         assert_eq!(withheld(&sifted), [(1, Withheld::Window)]);
-        let sifted = restraints.sift(at(23 * 60), Mode::Auto, plan(&[1]));
+        let sifted = restraints.sift(at(23 * 60), Mode::Auto, None, plan(&[1]));
         assert_eq!(tables(&sifted.carried), [1]);
     }
 
     #[test]
     fn a_plan_is_cut_where_the_budget_of_the_minute_ends() {
         let mut restraints = Restraints { per_minute: Some(3), ..Restraints::default() };
-        let mut carried = |time, plan| tables(&restraints.sift(time, Mode::Auto, plan).carried);
+        let mut carried =
+            |time, plan| tables(&restraints.sift(time, Mode::Auto, None, plan).carried);
         assert_eq!(carried(at(0), plan(&[1, 2])), [1, 2]);
         assert_eq!(carried(Time(at(0).0 + NS), plan(&[3, 4])), [3]);
         assert!(carried(Time(at(1).0 - 1), plan(&[5])).is_empty());

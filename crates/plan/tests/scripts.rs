@@ -11,6 +11,8 @@ mod placement;
 mod recording;
 #[path = "scripts/reshard.rs"]
 mod reshard;
+#[path = "scripts/restraints.rs"]
+mod restraints;
 #[path = "scripts/route.rs"]
 mod route;
 #[path = "scripts/strategy.rs"]

@@ -42,6 +42,7 @@
 //! | [`monitor`] | loads of a period; is a site overloaded? |
 //! | [`blocks`] | the units of movement, and their heat graph |
 //! | [`planner`] | plans from a recording |
+//! | [`advice`] | plans beside each other, judged by a later part of the recording |
 //! | [`away`] | the ranges that are away from home |
 //! | [`fleet`] | the number of sites |
 //! | [`controller`] | the loop, as a state machine |
@@ -56,6 +57,7 @@
 //!
 //! **Left out.** No replicas are made for the sake of readers.
 
+pub mod advice;
 pub mod away;
 pub mod blocks;
 pub mod controller;

@@ -8,16 +8,21 @@
 
 use super::away::Away;
 use super::blocks::{Blocks, HOT};
-use crate::baseline::{drtmb, estore};
+use crate::baseline::{drtmb, estore, metis};
 use crate::heat::HeatGraph;
 use crate::problem::{Cost, Draft, Loads, Placement, PlanError, Problem, Proposal, Site, plural};
 use crate::{clay, recording::Vertex};
-use isomer_design::{Change, Design, Footprint, Key, Plan, SITES_MAX, SiteId, SiteSet, TableId};
+use isomer_design::{
+    Change, Design, Footprint, Key, KeyRange, Plan, SITES_MAX, SiteId, SiteSet, Span, TableId,
+};
 use std::fmt;
 use std::str::FromStr;
 
 /// The cost of a co-access across sites, in accesses (Clay's paper, section 8).
 const ACROSS: f64 = 50.0;
+
+/// The ranges into which [`Aim::Together`] cuts what is accessed.
+const RANGES: usize = 64;
 
 /// The algorithm that decides the moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,6 +85,8 @@ pub enum Aim {
     },
     /// Empty a site and remove it.
     Removal(SiteId),
+    /// Bring together what is accessed together, with the accesses spread evenly.
+    Together,
 }
 
 /// The plans for a recording.
@@ -117,9 +124,13 @@ pub fn plan(
     if let Aim::Removal(site) = aim {
         away.forget_home(site);
     }
-    let kept: Vec<_> = away.iter().map(|moved| (moved.table, moved.range.clone())).collect();
+    let mut kept: Vec<_> = away.iter().map(|moved| (moved.table, moved.range.clone())).collect();
+    if aim == Aim::Together {
+        kept.extend(even_ranges(recorded));
+    }
     let kept = kept.iter().map(|(table, range)| (*table, range));
     let hot = match planner {
+        _ if aim == Aim::Together => HOT,
         Planner::Clay | Planner::EStore => HOT,
         // Backups are of whole partitions. Only a key that would fill a site by itself is cut out.
         Planner::DrTmB => 1.0 / sites.len() as f64,
@@ -135,6 +146,7 @@ pub fn plan(
     let problem = Problem { graph: &graph, placement: &returned, cost, imbalance };
     let proposal = match aim {
         Aim::Relief { .. } => propose(planner, &problem, &now),
+        Aim::Together => metis::plan(&problem, imbalance),
         Aim::Removal(site) => clay::evacuate(&problem, now.at(site)),
     };
     let (after, proposed, mut notes) = match proposal {
@@ -150,7 +162,7 @@ pub fn plan(
     proposed.iter().for_each(|moves| sequence.make(&now, moves, away));
     match aim {
         Aim::Relief { may_add: true } if sequence.plans.is_empty() => sequence.add_site(),
-        Aim::Relief { .. } => {}
+        Aim::Relief { .. } | Aim::Together => {}
         Aim::Removal(site) => sequence.remove_site(site),
     }
     let plans = sequence.plans;
@@ -162,6 +174,25 @@ pub fn plan(
         across: [&placement, &after].map(share),
         notes,
     }
+}
+
+/// Ranges with about the same number of accesses each, [`RANGES`] of all tables.
+fn even_ranges(recorded: &[Footprint]) -> Vec<(TableId, KeyRange)> {
+    let mut keys: Vec<(TableId, &Key)> = Vec::new();
+    for item in recorded.iter().flat_map(Footprint::items) {
+        if let Span::Key(key) = &item.span {
+            keys.push((item.table, key));
+        }
+    }
+    keys.sort_unstable();
+    let step = (keys.len() / RANGES).max(1);
+    let cuts: Vec<_> = keys.into_iter().step_by(step).collect();
+    let range = |two: &[(TableId, &Key)]| {
+        let [(table, from), (next, to)] = [two[0], two[1]];
+        let is_range = table == next && from < to;
+        is_range.then(|| (table, KeyRange::new(from.clone(), Some(to.clone()))))
+    };
+    cuts.windows(2).filter_map(range).collect()
 }
 
 fn propose(
@@ -239,6 +270,12 @@ impl Situation<'_> {
             let reason = match (aim, blocks.len()) {
                 (Aim::Removal(site), _) => {
                     format!("{site} is not needed; {rate:.0} accesses/s go elsewhere")
+                }
+                (Aim::Together, all) => {
+                    let all = plural(all, "range");
+                    format!(
+                        "{all} from {what} on, with {rate:.0} accesses/s, are used with what is there"
+                    )
                 }
                 (_, 1) => format!("{what} has {rate:.0} accesses/s, and {from} too many"),
                 (_, all) => format!(

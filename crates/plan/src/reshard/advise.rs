@@ -48,11 +48,15 @@ pub struct Candidate {
     pub score: f64,
 }
 
-/// One access: its transaction, and the value number per candidate.
-struct Rows {
-    columns: Vec<String>,
-    transactions: Vec<u64>,
-    values: Vec<Vec<RecordedKey>>,
+/// Accesses to a table.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Rows {
+    /// The candidate columns.
+    pub columns: Vec<String>,
+    /// The number of the transaction of each access.
+    pub transactions: Vec<u64>,
+    /// For each column, its value at each access.
+    pub values: Vec<Vec<RecordedKey>>,
 }
 
 /// Ranks all columns except `time`, `transaction`, `table` and `access` as keys of a table, best
@@ -64,7 +68,18 @@ pub fn advise(
     sites: usize,
     current: Option<&str>,
 ) -> Result<Vec<Candidate>, TableError> {
-    let rows = read(input, table)?;
+    rank(&read(input, table)?, sites, current)
+}
+
+/// Ranks the columns of accesses as keys, best first. `current` is the present key.
+///
+/// # Errors
+/// If `current` is none of the columns, or there are more sites than accesses.
+pub fn rank(
+    rows: &Rows,
+    sites: usize,
+    current: Option<&str>,
+) -> Result<Vec<Candidate>, TableError> {
     check_sites(sites, rows.transactions.len())?;
     let today = match current {
         None => None,
@@ -82,7 +97,7 @@ pub fn advise(
             Some(_) => Some(0),
             None => None,
         };
-        candidates.push(candidate(column, &rows, at, &deals[at], sites, rows_moved));
+        candidates.push(candidate(column, rows, at, &deals[at], sites, rows_moved));
     }
     candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.column.cmp(&b.column)));
     Ok(candidates)
