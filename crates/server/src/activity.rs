@@ -5,6 +5,7 @@
 
 use crate::shapes::place;
 use crate::socket::Socket;
+use isomer_design::SiteId;
 use isomer_sql::system::SessionShown;
 use isomer_strategy::Place;
 use parking_lot::Mutex;
@@ -60,19 +61,20 @@ impl Activity {
     }
 
     /// Records the end of a statement that began at `begun_us`, and logs it if it took at least
-    /// `slow_ms`: its shape, which has no values, and the sites where it committed.
+    /// `slow_ms`: its shape, which has no values, and the sites where its transaction committed, or
+    /// else those that it has read from so far.
     pub(crate) fn end(
         &self,
         begun_us: i64,
         slow_ms: Option<u64>,
-        (shape, route): (&str, Option<Place>),
+        (shape, route, sites_read): (&str, Option<Place>, &dyn Fn() -> Vec<SiteId>),
     ) {
         let took_us = (self.clock)() - begun_us;
         if slow_ms.is_none_or(|slow| took_us < 1000 * i64::try_from(slow).unwrap_or(i64::MAX)) {
             return;
         }
         let shown = self.shown();
-        let route = route.map(place);
+        let route = route.map(place).or_else(|| read_at(&sites_read()));
         tracing::info!(
             process = self.process,
             user = shown.user,
@@ -107,4 +109,10 @@ impl Activity {
             (shown.state, shown.changed_us) = (state.into(), (self.clock)());
         }
     }
+}
+
+/// The sites of reads in words; none without any.
+fn read_at(sites: &[SiteId]) -> Option<String> {
+    let names: Vec<String> = sites.iter().map(SiteId::to_string).collect();
+    (!names.is_empty()).then(|| format!("reads at {}", names.join(", ")))
 }

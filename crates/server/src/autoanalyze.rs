@@ -28,6 +28,8 @@ use std::sync::Arc;
 
 /// The name of the connection.
 pub(crate) const APPLICATION: &str = "isomer analyze";
+/// That of a connection which runs the statement of an approved proposal.
+const APPROVED: &str = "isomer approved";
 /// The changed rows for which a small table is analyzed.
 const LEAST: u64 = 50;
 /// The changed rows for which a large table is analyzed, as a share of its rows.
@@ -80,20 +82,54 @@ impl Due {
 /// # Errors
 /// The connection ends, or the user may not log in.
 pub(crate) fn analyze(mut server: UnixStream, user: &str, tables: &[String]) -> io::Result<()> {
+    log_in(&mut server, user, APPLICATION)?;
+    for table in tables {
+        ask(&mut server, &format!("ANALYZE {table}"))?;
+    }
+    server.write_all(&framed(Some(b'X'), &[]))
+}
+
+/// Runs a statement over a connection as a user.
+///
+/// # Errors
+/// In words: that of the statement, or that the connection ends, or that the user may not log in.
+pub(crate) fn run(mut server: UnixStream, user: &str, statement: &str) -> Result<(), String> {
+    let lost = |error: io::Error| match error.kind() {
+        ErrorKind::PermissionDenied => {
+            "the server lets its owner in only with a password, so run the statement yourself"
+                .to_owned()
+        }
+        _ => format!("the server has stopped: {error}"),
+    };
+    log_in(&mut server, user, APPROVED).map_err(lost)?;
+    let refused = ask(&mut server, statement).map_err(lost)?;
+    let _ = server.write_all(&framed(Some(b'X'), &[]));
+    refused.map_or(Ok(()), Err)
+}
+
+fn log_in(server: &mut UnixStream, user: &str, application: &str) -> io::Result<()> {
     let mut startup = PROTOCOL.to_be_bytes().to_vec();
-    for text in ["user", user, "database", user, "application_name", APPLICATION] {
+    for text in ["user", user, "database", user, "application_name", application] {
         startup.extend(text.bytes().chain([0]));
     }
     startup.push(0);
     server.write_all(&framed(None, &startup))?;
-    until_ready(&mut server)?;
-    for table in tables {
-        let mut statement = format!("ANALYZE {table}").into_bytes();
-        statement.push(0);
-        server.write_all(&framed(Some(b'Q'), &statement))?;
-        until_ready(&mut server)?;
-    }
-    server.write_all(&framed(Some(b'X'), &[]))
+    until_ready(server).map(drop)
+}
+
+/// Sends a statement, and returns its error.
+fn ask(server: &mut UnixStream, statement: &str) -> io::Result<Option<String>> {
+    let mut statement = statement.as_bytes().to_vec();
+    statement.push(0);
+    server.write_all(&framed(Some(b'Q'), &statement))?;
+    until_ready(server)
+}
+
+/// The message in the fields of an error.
+fn message_of(body: &[u8]) -> Option<String> {
+    let mut fields = body.split(|byte| *byte == 0);
+    let message = fields.find_map(|field| field.strip_prefix(b"M"))?;
+    Some(String::from_utf8_lossy(message).into_owned())
 }
 
 fn framed(kind: Option<u8>, body: &[u8]) -> Vec<u8> {
@@ -101,8 +137,9 @@ fn framed(kind: Option<u8>, body: &[u8]) -> Vec<u8> {
     kind.into_iter().chain(length.to_be_bytes()).chain(body.iter().copied()).collect()
 }
 
-/// Reads messages until the server waits for the next statement.
-fn until_ready(server: &mut UnixStream) -> io::Result<()> {
+/// Reads messages until the server waits for the next statement. Returns the last error.
+fn until_ready(server: &mut UnixStream) -> io::Result<Option<String>> {
+    let mut error = None;
     loop {
         let mut head = [0; 5];
         server.read_exact(&mut head)?;
@@ -110,7 +147,8 @@ fn until_ready(server: &mut UnixStream) -> io::Result<()> {
         let mut body = vec![0; length.saturating_sub(4)];
         server.read_exact(&mut body)?;
         match head[0] {
-            b'Z' => return Ok(()),
+            b'Z' => return Ok(error),
+            b'E' => error = message_of(&body),
             // It asks for a password.
             b'R' if body != [0; 4] => return Err(ErrorKind::PermissionDenied.into()),
             _ => {}

@@ -10,6 +10,7 @@
 //! the lock table is there. Sessions are those of all gateways ([`crate::everywhere`]). Other views
 //! show what the asked process knows: its statements, its sites.
 
+use crate::advice;
 use crate::audit;
 use crate::backend::database;
 use crate::copies;
@@ -21,7 +22,9 @@ use isomer_sql::SqlError;
 use isomer_sql::datum::Datum;
 
 /// The views of schema `isomer` whose rows the conductor's process has.
-const VIEWS: [&str; 11] = [
+const VIEWS: [&str; 13] = [
+    "advice",
+    "shard_keys",
     "changes",
     "jobs",
     "reconfigurations",
@@ -62,6 +65,12 @@ pub(crate) fn answer(engine: &Engine, question: &[u8]) -> Reply {
         Ok(Question::Approve(number, by)) => done(proposals::approve(engine, number, &by)),
         Ok(Question::Reject(number, by, because)) => {
             done(proposals::reject(engine, number, &by, because.as_deref()))
+        }
+        Ok(Question::Propose(plan, because, by)) => {
+            done(advice::propose(engine, &plan, because.as_deref(), &by))
+        }
+        Ok(Question::ProposeStatement(table, statement, by)) => {
+            done(advice::propose_statement(engine, (table, statement), &by))
         }
         Ok(Question::Note(actions)) => {
             audit::keep(engine, actions);

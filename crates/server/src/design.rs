@@ -1,6 +1,7 @@
 //! The design in SQL: statements such as `ALTER TABLE .. SPLIT AT`, and the tables of the schema
 //! `isomer`.
 
+use crate::advice;
 use crate::audit;
 use crate::backend::database;
 use crate::conducted;
@@ -13,6 +14,7 @@ use crate::figures::Figure;
 use crate::limits::ended;
 use crate::numbers::NUMBERS;
 use crate::proposals;
+use crate::restart;
 use crate::restraints;
 use crate::scrape;
 use crate::shapes;
@@ -56,8 +58,16 @@ impl Engine {
             DesignStatement::DesignChanges(value) => {
                 return proposals::set_design_changes(self, value);
             }
-            DesignStatement::ChangeWindow(window) => return restraints::set_window(self, window),
-            DesignStatement::ChangesPerMinute(rate) => return restraints::set_rate(self, rate),
+            DesignStatement::Restrain(what, value) => return restraints::set(self, *what, value),
+            DesignStatement::Propose(plan, because) => {
+                return advice::propose(self, plan, because.as_deref(), by);
+            }
+            DesignStatement::ProposeShardKey(table, columns) => {
+                return advice::propose_shard_key(self, table, columns, by);
+            }
+            DesignStatement::Restart(name) => {
+                return restart::restart(self, name.as_deref(), cancel, told);
+            }
             DesignStatement::Approve(number) => return proposals::approve(self, *number, by),
             DesignStatement::Reject(number, because) => {
                 return proposals::reject(self, *number, by, because.as_deref());
@@ -362,6 +372,8 @@ impl DesignView for Engine {
             "autopilot" => self.autopilot_rows(),
             "metrics" => scrape::metric_rows(self),
             "proposals" => proposals::proposal_rows(self),
+            "advice" => advice::advice_rows(self),
+            "shard_keys" => advice::shard_key_rows(self, catalog),
             "heat" => proposals::heat_rows(self),
             "statements" => self.shapes.rows(),
             "all_statements" => {

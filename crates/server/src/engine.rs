@@ -37,6 +37,7 @@ use crate::chronicle::Chronicle;
 use crate::figures::Statements;
 use crate::indexes::Build;
 use crate::pilot::Decider;
+use crate::restart::Restarts;
 use crate::shapes::Shapes;
 use crate::shipping::Shipments;
 use crate::snapshots::Snapshots;
@@ -184,6 +185,8 @@ pub struct Engine {
     least_backups: OnceLock<Backups>,
     default_backups: DefaultBackups,
     pub(crate) table_modes: TableModes,
+    /// How processes restart, where they do.
+    pub(crate) restarts: OnceLock<Restarts>,
     pub(crate) herald: Herald,
 }
 
@@ -246,12 +249,18 @@ fn begin_anew(engine: &Engine, mode: Option<Mode>) -> Result<(), SqlError> {
 fn read_restraints(engine: &Engine) -> Result<(), SqlError> {
     let [modes, window, rate] =
         [engine.kept(restraints::MODES)?, engine.kept(WINDOW)?, engine.kept(RATE)?];
+    let [bytes, added] = [engine.kept(restraints::BYTES)?, engine.kept(restraints::ADDED_P99)?];
     engine.table_modes.read(modes.as_deref());
     let parts = engine.table_modes.parts(&engine.catalog());
     let mut now = engine.steering.restraints.lock();
     now.modes = parts;
     now.window = window.and_then(|kept| restraints::window(&kept).ok()).flatten();
     now.per_minute = rate.and_then(|kept| restraints::rate(&kept).ok()).flatten();
+    now.added_p99_us = added.and_then(|kept| restraints::added_p99(&kept).ok()).flatten();
+    let bytes = bytes.and_then(|kept| restraints::bytes(&kept).ok()).flatten();
+    if now.bytes_per_second != bytes {
+        now.set_bytes_per_second(bytes);
+    }
     Ok(())
 }
 
@@ -309,6 +318,7 @@ impl Engine {
             least_backups: OnceLock::new(),
             default_backups: DefaultBackups::default(),
             table_modes: TableModes::default(),
+            restarts: OnceLock::new(),
             herald: Herald::default(),
         };
         if engine.database().is_gateway_only() {

@@ -80,6 +80,7 @@
 //! | `REINDEX TABLE t` | REINDEX, CLUSTER |
 
 mod activity;
+mod advice;
 mod alter;
 mod analyze;
 mod audit;
@@ -121,8 +122,10 @@ mod pilot;
 mod procedures;
 mod process;
 mod proposals;
+mod recent;
 mod reconfigure;
 mod reshard;
+mod restart;
 mod restraints;
 mod rights;
 mod running;
@@ -158,6 +161,7 @@ pub use options::{ServerOptions, Trust};
 pub use passage::{Passage, PassageOptions};
 pub use pilot::Decider;
 pub use process::{make_private_files, places, raise_limit, use_small_pages};
+pub use restart::{Restarts, let_restart};
 pub use server::Server;
 pub use size::{read_site_memory, show_site_memory};
 pub use stream::{Tls, check_secret};

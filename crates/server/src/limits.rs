@@ -129,6 +129,11 @@ const UNITS: [(&str, f64); 6] = [
 
 /// Parses a time such as `250`, `5s` or `1.5 min`; without a unit it is in milliseconds.
 pub(crate) fn read_ms(text: &str) -> Option<u64> {
+    let ms = in_ms(text)?.round();
+    (ms <= f64::from(i32::MAX)).then_some(ms as u64)
+}
+
+fn in_ms(text: &str) -> Option<f64> {
     let text = text.trim();
     let digits = text.find(|sign: char| !sign.is_ascii_digit() && sign != '.');
     let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
@@ -136,8 +141,21 @@ pub(crate) fn read_ms(text: &str) -> Option<u64> {
         "" => 1.0,
         unit => UNITS.iter().find(|(name, _)| *name == unit)?.1,
     };
-    let ms = (number.parse::<f64>().ok()? * unit).round();
-    (ms <= f64::from(i32::MAX)).then_some(ms as u64)
+    Some(number.parse::<f64>().ok()? * unit)
+}
+
+/// Parses a time as [`read_ms`] does, in microseconds.
+pub(crate) fn read_us(text: &str) -> Option<u64> {
+    let us = (in_ms(text)? * 1000.0).round();
+    (us <= 1000.0 * f64::from(i32::MAX)).then_some(us as u64)
+}
+
+/// Formats a time in microseconds with the largest unit that needs no fraction.
+pub(crate) fn show_us(us: u64) -> String {
+    match us.is_multiple_of(1000) {
+        true => show_ms(us / 1000),
+        false => format!("{us}us"),
+    }
 }
 
 /// Formats a time with the largest unit that needs no fraction.

@@ -5,6 +5,7 @@
 //!   SELECT * FROM isomer.proposals
 //!   ALTER SYSTEM APPROVE PROPOSAL 3       tried on the design as it is, then a reconfiguration
 //!   ALTER SYSTEM REJECT PROPOSAL 4 BECAUSE 'the load ends at noon'
+//!   ALTER SYSTEM PROPOSE 'split t at 5' BECAUSE 'hot'   an operator's plan, for another's approval
 //!   ALTER SYSTEM SET design_changes = off   no further change begins
 //! ```
 
@@ -14,9 +15,11 @@ use crate::engine::questions::{Question, Reply, ask};
 use crate::pilot::Decider;
 use isomer_cluster::{Control, Progress};
 use isomer_design::Time;
-use isomer_plan::proposals::{Proposal, State, Wrong};
+use isomer_plan::proposals::{Dropped, PENDING_MAX, Proposal, State, Wrong};
+use isomer_plan::pulse::Measure;
 use isomer_sql::datum::Datum;
 use isomer_sql::{SqlError, code};
+use std::sync::Arc;
 
 /// The changes of a proposal that are shown.
 const CHANGES_SHOWN: usize = 40;
@@ -47,7 +50,13 @@ pub(crate) fn approve(engine: &Engine, number: u64, by: &str) -> Result<(), SqlE
     }
     let now = engine.database().now();
     let approved = engine.steering.proposals.lock().approve(now, number, by);
-    let plan = approved.map_err(|why| wrong(number, why))?;
+    let Proposal { plan, statement, .. } = approved.map_err(|why| wrong(number, why))?;
+    engine.steering.weigh(now);
+    if let Some(statement) = statement {
+        engine.steering.proposals.lock().runs(number);
+        engine.steering.approved.lock().push((number, statement));
+        return Ok(());
+    }
     let design = engine.database().design();
     let decision = match engine.autopilot() {
         Decider::Learned(learned) => learned.approved(now, &design, &plan),
@@ -66,8 +75,38 @@ pub(crate) fn approve(engine: &Engine, number: u64, by: &str) -> Result<(), SqlE
     })
 }
 
+/// The outcome of a proposal by an operator, as an error where there is none.
+pub(crate) fn proposed(taken: Result<u64, Dropped>) -> Result<(), SqlError> {
+    let message = match taken {
+        Ok(_) => return Ok(()),
+        Err(Dropped::Empty) => "the plan has no changes".to_owned(),
+        Err(Dropped::Sites) => "a proposal cannot add or remove sites".to_owned(),
+        Err(Dropped::Full) => format!("{PENDING_MAX} proposals wait for a decision already"),
+        Err(Dropped::Open(number) | Dropped::Rejected(number)) => {
+            format!("proposal {number} changes the same partitions, and is open")
+        }
+    };
+    Err(SqlError::new(code::NOT_READY, message).hint("isomer.proposals shows those that wait."))
+}
+
+/// Runs the statements of approved proposals, each by `run` on a thread of its own.
+pub(crate) fn run_approved(
+    engine: &Arc<Engine>,
+    run: impl Fn(String, Box<dyn FnOnce(Result<(), String>) + Send>),
+) {
+    let approved = std::mem::take(&mut *engine.steering.approved.lock());
+    for (number, statement) in approved {
+        let of = engine.clone();
+        let ended = move |ended: Result<(), String>| {
+            let ended = ended.map(|()| of.database().now());
+            of.steering.proposals.lock().has_run(number, ended);
+        };
+        run(statement, Box::new(ended));
+    }
+}
+
 /// Has the conductor's process decide about a proposal.
-fn at_conductor(engine: &Engine, question: &Question) -> Result<(), SqlError> {
+pub(crate) fn at_conductor(engine: &Engine, question: &Question) -> Result<(), SqlError> {
     match ask(engine.database(), question).map_err(database)? {
         Reply::Refused(message, detail, hint) => {
             Err(SqlError { detail, hint, ..SqlError::new(code::NOT_READY, message) })
@@ -141,8 +180,11 @@ pub(crate) fn proposal_rows(engine: &Engine) -> Vec<Vec<Datum>> {
     let reconfigurations = engine.database().reconfigurations();
     let ended = |number: u64| {
         let found = reconfigurations.iter().find(|it| it.number == number);
+        let at = found.and_then(|it| it.ended);
         match found.map(|it| (it.progress, &it.why)) {
-            None | Some((Progress::Done, _)) => Some(Ok(())),
+            // Only reconfigurations that have ended are forgotten.
+            None => Some(Ok(now)),
+            Some((Progress::Done, _)) => Some(Ok(at.unwrap_or(now))),
             Some((Progress::Cancelled, _)) => Some(Err("it was cancelled".to_owned())),
             Some((Progress::Failed, why)) => Some(Err(why.clone().unwrap_or_default())),
             Some(_) => None,
@@ -152,6 +194,9 @@ pub(crate) fn proposal_rows(engine: &Engine) -> Vec<Vec<Datum>> {
         let mut proposals = engine.steering.proposals.lock();
         proposals.expire(now);
         proposals.follow(ended);
+        drop(proposals);
+        engine.steering.weigh(now);
+        let proposals = engine.steering.proposals.lock();
         proposals.all().cloned().collect::<Vec<Proposal>>()
     };
     let time = |time: Time| Datum::Timestamp((time.0 / 1000) as i64);
@@ -171,7 +216,13 @@ pub(crate) fn proposal_rows(engine: &Engine) -> Vec<Vec<Datum>> {
         if it.plan.steps.len() > CHANGES_SHOWN {
             changes.push(format!("and {} more", it.plan.steps.len() - CHANGES_SHOWN));
         }
+        if let Some(statement) = &it.statement {
+            changes.push(statement.clone());
+        }
         let mut reasons: Vec<&str> = Vec::new();
+        if it.plan.steps.is_empty() {
+            reasons.push(&it.plan.reason);
+        }
         for step in &it.plan.steps {
             if !reasons.contains(&&*step.reason) && reasons.len() < 4 {
                 reasons.push(&step.reason);
@@ -187,17 +238,17 @@ pub(crate) fn proposal_rows(engine: &Engine) -> Vec<Vec<Datum>> {
         let (outcome, reconfiguration) = match &it.state {
             State::Refused(why) => (Datum::text(&**why), Datum::Null),
             State::Running(number) | State::Done(number) => {
-                (Datum::Null, Datum::Int(*number as i64))
+                (Datum::Null, number.map_or(Datum::Null, |number| Datum::Int(number as i64)))
             }
             _ => (Datum::Null, Datum::Null),
         };
-        vec![
+        [
             Datum::Int(it.number as i64),
             Datum::text(it.state.name()),
             time(it.at),
             if it.state == State::Proposed { time(it.expires()) } else { Datum::Null },
             Datum::Text(reasons.join("; ")),
-            Datum::Int(it.plan.steps.len() as i64),
+            Datum::Int(it.plan.steps.len().max(usize::from(it.statement.is_some())) as i64),
             Datum::Text(changes.join("\n")),
             saves,
             costs,
@@ -207,9 +258,22 @@ pub(crate) fn proposal_rows(engine: &Engine) -> Vec<Vec<Datum>> {
             outcome,
             reconfiguration,
             it.decision.map_or(Datum::Null, |number| Datum::Int(number as i64)),
+            it.by.as_deref().map_or(Datum::Null, Datum::text),
         ]
+        .into_iter()
+        .chain(it.load.iter().flat_map(load_cells))
+        .collect()
     };
     proposals.iter().map(row).collect()
+}
+
+/// The load before or after a plan: transactions, those at one site in percent, and the mean and
+/// the 99th percentile of their durations in microseconds.
+fn load_cells(load: &Option<Measure>) -> [Datum; 4] {
+    let Some(load) = load else { return [const { Datum::Null }; 4] };
+    let float = |value: Option<f64>| value.map_or(Datum::Null, Datum::Float);
+    let percent = load.at_one_site.map(|share| 100.0 * share);
+    [Datum::Int(load.transactions as i64), float(percent), float(load.mean_us), float(load.p99_us)]
 }
 
 /// The heat map as rows: a range and layer each.

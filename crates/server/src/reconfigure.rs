@@ -14,7 +14,7 @@
 use crate::backend::database;
 use crate::engine::Engine;
 use crate::proposals::check_changes_are_on;
-use isomer_cluster::{Control, Reconfiguration};
+use isomer_cluster::{Control, Progress, Reconfiguration};
 use isomer_design::{Change, Design, Plan, SiteId, SiteSet, Step, Time};
 use isomer_plan::drain::{Copies, Move};
 use isomer_sql::datum::Datum;
@@ -22,6 +22,9 @@ use isomer_sql::parse::Reconfigure;
 use isomer_sql::{SqlError, code};
 use std::collections::{BTreeMap, BTreeSet};
 
+const SECOND_NS: u64 = 1_000_000_000;
+/// The time before a plan with which it is compared.
+const QUIET_NS: u64 = 60 * SECOND_NS;
 /// The reason of a plan that gives none.
 const REASON: &str = "asked for in SQL";
 
@@ -65,7 +68,7 @@ impl Engine {
     }
 
     /// Replaces the SQL names of tables and indexes in a plan by those of store tables.
-    fn stored_names(&self, design: &Design, plan: &str) -> String {
+    pub(crate) fn stored_names(&self, design: &Design, plan: &str) -> String {
         let catalog = self.catalog();
         let stored = |name: &str| {
             let mut tables = catalog.tables.values();
@@ -97,6 +100,11 @@ impl Engine {
         };
         let time = |time: Time| Datum::Timestamp((time.0 / 1000) as i64);
         let plan: Vec<String> = it.plan.steps.iter().map(change).collect();
+        let p99 = |from: Time, to: Time| {
+            let measure = self.steering.pulse.lock().measure(from, to);
+            measure.p99_us.map_or(Datum::Null, Datum::Float)
+        };
+        let until = it.ended.unwrap_or_else(|| self.database().now());
         vec![
             Datum::Int(it.number as i64),
             Datum::text(&*it.plan.reason),
@@ -109,8 +117,21 @@ impl Engine {
             it.ended.map_or(Datum::Null, time),
             it.why.as_deref().map_or(Datum::Null, Datum::text),
             Datum::Text(plan.join("\n")),
+            Datum::Int(it.bytes as i64),
+            expected_end(it, self.database().now()).map_or(Datum::Null, time),
+            p99(Time(it.begun.0.saturating_sub(QUIET_NS)), it.begun),
+            // With all of its last second.
+            p99(it.begun, Time(until.0 + SECOND_NS)),
         ]
     }
+}
+
+/// When a plan under way ends, if it goes on at the pace so far.
+fn expected_end(it: &Reconfiguration, now: Time) -> Option<Time> {
+    let left = it.plan.steps.len().checked_sub(it.made)?;
+    let is_known = it.progress == Progress::Running && it.made > 0;
+    let each_ns = now.0.saturating_sub(it.begun.0) / it.made.max(1) as u64;
+    is_known.then(|| Time(now.0 + each_ns * left as u64))
 }
 
 /// The plan that moves everything away from some sites, to others that are reached. It has no

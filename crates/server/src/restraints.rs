@@ -4,6 +4,8 @@
 //!   ALTER TABLE t SET (autopilot = approve)         off, recommend, approve or auto
 //!   ALTER SYSTEM SET change_window = '22:00-06:00'  in UTC; 'always'
 //!   ALTER SYSTEM SET changes_per_minute = 10        'unlimited'
+//!   ALTER SYSTEM SET change_bytes_per_second = '10MB'   'unlimited'
+//!   ALTER SYSTEM SET change_added_p99 = '5ms'       'unlimited'
 //! ```
 //!
 //! They are settings of the database ([`isomer_plan::restraints`] explains them), and restrain
@@ -11,11 +13,16 @@
 //! tells which store tables they are about.
 
 use crate::engine::Engine;
-use crate::engine::restraints::{ALWAYS, MODES, RATE, UNLIMITED, WINDOW, rate, window};
+use crate::engine::restraints::{
+    ADDED_P99, ALWAYS, BYTES, MODES, RATE, UNLIMITED, WINDOW, added_p99, bytes, rate, window,
+};
+use crate::limits::show_us;
+use crate::size::show_bytes;
 use isomer_design::TableId;
 use isomer_plan::learned::Mode;
 use isomer_plan::restraints::Restraints;
 use isomer_sql::catalog::Table;
+use isomer_sql::parse::Restraint;
 use isomer_sql::{SqlError, code};
 
 fn invalid(name: &str, value: &str, hint: impl Into<String>) -> SqlError {
@@ -29,31 +36,54 @@ pub(crate) fn shown_window(engine: &Engine) -> String {
     window.map_or_else(|| ALWAYS.to_owned(), |window| window.to_string())
 }
 
-/// The budget, as SHOW tells it.
+/// The budget of changes, as SHOW tells it.
 pub(crate) fn shown_rate(engine: &Engine) -> String {
     let rate = engine.steering.restraints.lock().per_minute;
     rate.map_or_else(|| UNLIMITED.to_owned(), |rate| rate.to_string())
 }
 
-/// Sets the window in which strategies may begin changes, also for later starts of the server.
-///
-/// # Errors
-/// 22023 if it is no window; errors of the database.
-pub(crate) fn set_window(engine: &Engine, text: &str) -> Result<(), SqlError> {
-    let window = window(text).map_err(|right| invalid(WINDOW, text, right))?;
-    engine.keep(WINDOW, text.to_owned())?;
-    engine.steering.restraints.lock().window = window;
-    Ok(())
+/// The budget of bytes, as SHOW tells it.
+pub(crate) fn shown_bytes(engine: &Engine) -> String {
+    let bytes = engine.steering.restraints.lock().bytes_per_second;
+    bytes.map_or_else(|| UNLIMITED.to_owned(), |bytes| show_bytes(bytes as usize))
 }
 
-/// Sets the most changes that strategies begin in a minute, also for later starts of the server.
+/// The limit on disturbance, as SHOW tells it.
+pub(crate) fn shown_added_p99(engine: &Engine) -> String {
+    let limit = engine.steering.restraints.lock().added_p99_us;
+    limit.map_or_else(|| UNLIMITED.to_owned(), show_us)
+}
+
+/// Sets one of the restraints, also for later starts of the server.
 ///
 /// # Errors
-/// 22023 if it is no number; errors of the database.
-pub(crate) fn set_rate(engine: &Engine, text: &str) -> Result<(), SqlError> {
-    let rate = rate(text).map_err(|right| invalid(RATE, text, right))?;
-    engine.keep(RATE, text.to_owned())?;
-    engine.steering.restraints.lock().per_minute = rate;
+/// 22023 if it has no such value; errors of the database.
+pub(crate) fn set(engine: &Engine, what: Restraint, text: &str) -> Result<(), SqlError> {
+    let wrong = |name| move |right: String| invalid(name, text, right);
+    let keep = |name| engine.keep(name, text.to_owned());
+    let restraints = || engine.steering.restraints.lock();
+    match what {
+        Restraint::Window => {
+            let window = window(text).map_err(wrong(WINDOW))?;
+            keep(WINDOW)?;
+            restraints().window = window;
+        }
+        Restraint::PerMinute => {
+            let rate = rate(text).map_err(wrong(RATE))?;
+            keep(RATE)?;
+            restraints().per_minute = rate;
+        }
+        Restraint::BytesPerSecond => {
+            let rate = bytes(text).map_err(wrong(BYTES))?;
+            keep(BYTES)?;
+            restraints().set_bytes_per_second(rate);
+        }
+        Restraint::AddedP99 => {
+            let limit = added_p99(text).map_err(wrong(ADDED_P99))?;
+            keep(ADDED_P99)?;
+            restraints().added_p99_us = limit;
+        }
+    }
     Ok(())
 }
 

@@ -13,7 +13,7 @@ pub(crate) fn figures(engine: &Engine) -> Vec<Figure> {
     figures.extend(crate::engine::ordered::figures(engine));
     figures.extend(transaction_figures(engine));
     figures.extend(site_figures(engine));
-    figures.extend(engine.steering.figures());
+    figures.extend(engine.steering.figures(engine.database().now()));
     let design = engine.database().design();
     let partitions = design.partition_count() as f64;
     let jobs = engine.database().jobs().len() as f64;

@@ -25,6 +25,7 @@ use crate::guests::Guests;
 use crate::limits::{self, Memory, Watch};
 use crate::listener::Listener;
 use crate::options::ServerOptions;
+use crate::proposals;
 use crate::session::Session;
 use crate::settings::{REPORTED, Settings};
 use crate::socket::{Channel, Socket};
@@ -132,14 +133,12 @@ impl Server {
         let watching = shared.clone();
         let watch = thread("isomer-watch", move || watching.watch.run(watching.engine.gateway()))?;
         let keeping = shared.clone();
-        let analyzer = shared.options.analyze_every.map(|every| {
-            thread("isomer-analyze", move || keep_analyzed(&keeping, every.max(LOOK)))
-        });
+        let analyzer = thread("isomer-tasks", move || run_tasks(&keeping))?;
         let mut server = Server {
             shared,
             address,
             watch: Some(watch),
-            analyzer: analyzer.transpose()?,
+            analyzer: Some(analyzer),
             listeners: Vec::new(),
         };
         server.accept_at(Listener::Tcp(listener))?;
@@ -301,18 +300,23 @@ fn begin(shared: &Arc<Shared>, socket: Arc<Socket>) {
     }
 }
 
-/// Analyzes tables from time to time, until the server stops.
+/// Runs the statements of approved proposals, and analyzes tables from time to time, until the
+/// server stops.
 #[allow(clippy::disallowed_methods, reason = "the edge: has a rhythm")]
-fn keep_analyzed(shared: &Arc<Shared>, every: Duration) {
-    let (mut due, mut next) = (Due::default(), limits::now() + every);
+fn run_tasks(shared: &Arc<Shared>) {
+    let every = shared.options.analyze_every.map(|every| every.max(LOOK));
+    let (mut due, mut next) = (Due::default(), every.map(|every| limits::now() + every));
     loop {
         std::thread::sleep(LOOK);
         if shared.stop.load(Ordering::SeqCst) || shared.is_draining.load(Ordering::SeqCst) {
             return;
         }
-        if limits::now() < next {
+        proposals::run_approved(&shared.engine, |statement, ended| {
+            run_as_owner(shared, statement, ended);
+        });
+        let Some(every) = every.filter(|_| next.is_some_and(|next| limits::now() >= next)) else {
             continue;
-        }
+        };
         let begun = limits::now();
         let Shared { engine, .. } = &**shared;
         let tables = due.now(&engine.tallies.counts(), &engine.catalog());
@@ -322,7 +326,25 @@ fn keep_analyzed(shared: &Arc<Shared>, every: Duration) {
                 tracing::debug!("ANALYZE by itself has ended early: {error}");
             }
         }
-        next = limits::now() + every.max(9 * (limits::now() - begun));
+        next = Some(limits::now() + every.max(9 * (limits::now() - begun)));
+    }
+}
+
+/// Runs a statement as the first user, over a connection of this process to itself, and reports
+/// how it has ended.
+fn run_as_owner(
+    shared: &Arc<Shared>,
+    statement: String,
+    ended: Box<dyn FnOnce(Result<(), String>) + Send>,
+) {
+    let connection = UnixStream::pair().and_then(|(own, server)| {
+        begin(shared, Arc::new(Socket::unix(server)));
+        thread("isomer-approved", move || {
+            ended(autoanalyze::run(own, FIRST_USER, &statement));
+        })
+    });
+    if let Err(error) = connection {
+        tracing::error!("an approved statement was not run: {error}");
     }
 }
 

@@ -39,7 +39,7 @@ use cursors::Cursor;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use isomer_cluster::{CancelReason, CancelToken, Isolation, Ran};
-use isomer_design::Key;
+use isomer_design::{Key, SiteId};
 use isomer_sql::budget::{Budget, Holding};
 use isomer_sql::catalog::Catalog;
 use isomer_sql::datum::Datum;
@@ -143,6 +143,9 @@ pub(crate) struct Session {
     rows: u64,
     /// The sites of the message's commit with writes.
     route: Option<Place>,
+    /// The sites that a transaction has read from which the message has ended, if slow statements
+    /// are logged.
+    sites_read: Vec<SiteId>,
     /// The losses of the conductor that the session knows of.
     moves: u64,
     /// The identity, for one version of the catalog and of the roles.
@@ -209,7 +212,12 @@ struct Rest {
 fn log_if_slow(session: &mut Session) {
     if let Some(begun_us) = session.statement_begun_us.take() {
         let shape = session.shape.as_ref().map_or("", |shape| shape.text());
-        session.activity.end(begun_us, session.settings.slow_ms, (shape, session.route));
+        let slow_ms = session.settings.slow_ms;
+        let sites = || match &session.txn {
+            Some(open) => open.txn.sites_read(),
+            None => session.sites_read.clone(),
+        };
+        session.activity.end(begun_us, slow_ms, (shape, session.route, &sites));
     }
 }
 
@@ -278,6 +286,7 @@ impl Session {
             shapes: Vec::new(),
             rows: 0,
             route: None,
+            sites_read: Vec::new(),
             moves,
             identity: RefCell::default(),
             shipping: ship::Shipping::default(),
@@ -485,6 +494,7 @@ impl Session {
         log_if_slow(self);
         self.statement_begun_us = Some(self.activity.begin(text));
         self.route = None;
+        self.sites_read.clear();
         self.shape = Some(self.engine.shapes.of(text));
     }
 

@@ -28,6 +28,8 @@ const TEXTS_MAX: usize = 8192;
 const TEXT_BYTES_MAX: usize = 2048;
 /// A shape is cut to this.
 const SHAPE_BYTES_MAX: usize = 1000;
+/// Rows of commits over several sites are noted once in this time, in microseconds.
+const ACROSS_US: u64 = 1_000_000;
 /// The shape of all that have no place.
 const OTHERS: &str = "(other statements)";
 
@@ -45,6 +47,9 @@ pub(crate) struct Shape {
     last_us: AtomicU64,
     /// The coordinator of the last commit, and whether it was over several sites.
     last_commit: Mutex<Option<Place>>,
+    /// Rows of the last commit over several sites whose rows were noted, and when that was.
+    across: Mutex<Option<String>>,
+    across_us: AtomicU64,
 }
 
 /// See the [module documentation](self).
@@ -69,6 +74,8 @@ impl Shape {
             local: count(),
             last_us: count(),
             last_commit: Mutex::default(),
+            across: Mutex::default(),
+            across_us: count(),
         })
     }
 
@@ -100,6 +107,19 @@ impl Shape {
         *self.last_commit.lock() = Some(place);
     }
 
+    /// True if the rows of its next commit over several sites are to be noted: once in
+    /// [`ACROSS_US`].
+    pub(crate) fn wants_rows(&self, now: Time) -> bool {
+        now.0 / 1000 >= self.across_us.load(Relaxed) + ACROSS_US
+    }
+
+    /// A transaction with a statement of the shape has committed over several sites, because of
+    /// these rows.
+    pub(crate) fn spread(&self, rows: &str, now: Time) {
+        self.across_us.store(now.0 / 1000, Relaxed);
+        *self.across.lock() = Some(rows.to_owned());
+    }
+
     fn row(&self) -> Vec<Datum> {
         let get = |of: &AtomicU64| of.load(Relaxed);
         let (calls, commits) = (get(&self.calls), get(&self.commits));
@@ -119,6 +139,7 @@ impl Shape {
             Datum::Timestamp(get(&self.last_us) as i64),
             Datum::Float(get(&self.min_us) as f64 / 1000.0),
             Datum::Int(get(&self.rows) as i64),
+            self.across.lock().as_deref().map_or(Datum::Null, Datum::text),
         ]
     }
 }
@@ -181,6 +202,7 @@ const LAST_COMMIT: usize = 8;
 const LAST: usize = 9;
 const MIN_MS: usize = 10;
 const ROWS: usize = 11;
+const ACROSS: usize = 12;
 
 fn number(value: &Datum) -> f64 {
     match value {
@@ -208,6 +230,9 @@ fn add(sum: &mut [Datum], more: &[Datum]) {
     sum[LOCAL_PERCENT] = if commits > 0.0 { Datum::Float(local / commits) } else { Datum::Null };
     if (is_later && !more[LAST_COMMIT].is_null()) || sum[LAST_COMMIT].is_null() {
         sum[LAST_COMMIT] = more[LAST_COMMIT].clone();
+    }
+    if (is_later && !more[ACROSS].is_null()) || sum[ACROSS].is_null() {
+        sum[ACROSS] = more[ACROSS].clone();
     }
     if is_later {
         sum[LAST] = more[LAST].clone();
@@ -320,6 +345,11 @@ mod tests {
             let shape = shapes.of("select 1");
             shape.count(Duration::from_micros(us), 2, Time(us * 1000));
             shape.committed(place);
+            if let Place::Distributed { .. } = place {
+                assert!(shape.wants_rows(Time(ACROSS_US * 1000)));
+                shape.spread("t[1] at s1, t[9] at s2", Time(ACROSS_US * 1000));
+                assert!(!shape.wants_rows(Time(ACROSS_US * 1000 + 1)));
+            }
             shapes.rows()
         };
         let one = gateway(1000, Place::At(SiteId(1)));
@@ -339,7 +369,8 @@ mod tests {
                 "Text(\"over several sites, coordinated by s2\")",
                 "Timestamp(3000)",
                 "Float(1.0)",
-                "Int(4)"
+                "Int(4)",
+                "Text(\"t[1] at s1, t[9] at s2\")"
             ]
         );
     }

@@ -37,6 +37,16 @@ pub fn show_site_memory(max: Option<usize>) -> String {
     max.map_or_else(|| "0".to_owned(), show_bytes)
 }
 
+/// Reads a number of bytes above 0; without a unit it is in bytes.
+pub(crate) fn read_rate(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let bytes = match text.parse::<u64>() {
+        Ok(bytes) => bytes,
+        Err(_) => read_bytes(text)? as u64,
+    };
+    Some(bytes).filter(|bytes| *bytes > 0 && *bytes as f64 <= BYTES_MAX)
+}
+
 /// Without a unit it is in kilobytes.
 fn read_bytes(text: &str) -> Option<usize> {
     let digits = text.find(|sign: char| !sign.is_ascii_digit() && sign != '.');
@@ -50,7 +60,7 @@ fn read_bytes(text: &str) -> Option<usize> {
 }
 
 /// With the largest unit that needs no fraction.
-fn show_bytes(bytes: usize) -> String {
+pub(crate) fn show_bytes(bytes: usize) -> String {
     let (name, unit) = UNITS
         .iter()
         .find(|(_, unit)| bytes.is_multiple_of(*unit))

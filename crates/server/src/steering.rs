@@ -3,11 +3,11 @@
 //! ```text
 //!   transactions ──▶ Steering ──▶ Decider ──▶ plans ──┬─ auto: carried out
 //!                        │                            ├─ approve: a proposal, which waits for an operator
-//!                        └─▶ heat map                 └─ not permitted: dropped
+//!                        └─▶ heat map, pulse, recent  └─ not permitted: dropped
 //! ```
 //!
-//! **Restraints.** The modes of tables, the window and the budget of changes say which changes may
-//! begin ([`isomer_plan::restraints`]).
+//! **Restraints.** The modes of tables, the window, the budgets and the limit on disturbance say
+//! which changes may begin ([`isomer_plan::restraints`]).
 //!
 //! **Approve.** The strategy hands out what it would change, as it does in the mode `auto`.
 //! Steering keeps it as a [proposal](isomer_plan::proposals) and carries out nothing.
@@ -18,20 +18,25 @@
 //!
 //! **Heat.** One transaction in [`Steering::one_in`] is measured for the heat map, about
 //! [`SAMPLED_PER_SECOND`] a second. The strategy hears only of transactions that it wants itself.
+//! The [pulse](isomer_plan::pulse) of the load is measured by the same sample, and part of it is
+//! kept for [advice](crate::recent).
 
-use crate::figures::Figure;
+use crate::figures::{Figure, FigureValue};
 use crate::heat::Heat;
 use crate::pilot::Decider;
+use crate::recent::Recent;
 use isomer_cluster::Durations;
 use isomer_design::{Change, Design, Plan, Route, Time};
+use isomer_plan::learned::journal::Journal;
 use isomer_plan::proposals::{Proposals, parts};
+use isomer_plan::pulse::Pulse;
 use isomer_plan::restraints::{Restraints, Withheld};
 use isomer_strategy::{
     Changed, Decision, Occasion, Place, Refused, Report, Request, SiteLoad, Stage, Strategy,
     Verdict, coordinator, pick,
 };
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Transactions that the heat map counts a second: at least half of this and at most twice, or all.
@@ -41,6 +46,52 @@ const ONE_IN_MAX: u64 = 1 << 14;
 
 /// Phases of a transaction at its site.
 const PHASES: [&str; 4] = ["lock", "replication", "run", "commit"];
+
+/// The ends of the buckets of [`Forecasts`]: the error as a share of the forecast.
+const ERRORS: [f64; 7] = [0.1, 0.25, 0.5, 1.0, 2.0, 5.0, f64::INFINITY];
+
+/// The errors of the forecasts of decisions that were measured.
+#[derive(Default)]
+struct Forecasts {
+    /// The decisions that are counted already, of those that the journal has.
+    counted: BTreeSet<u64>,
+    counts: [u64; ERRORS.len()],
+    sum: f64,
+}
+
+impl Forecasts {
+    /// Counts the decisions of a journal whose effect is known by now.
+    fn count(&mut self, journal: &Journal) {
+        let oldest = journal.entries().last().map_or(u64::MAX, |entry| entry.number);
+        self.counted = self.counted.split_off(&oldest);
+        for entry in journal.entries() {
+            let foretold = entry.candidates.first().map(|chosen| chosen.saves_us);
+            let foretold = foretold.and_then(|saves| entry.effect.foretold_us(saves));
+            let (Some(foretold), Some(measured)) = (foretold, entry.effect.measured_us()) else {
+                continue;
+            };
+            if foretold > 0.0 && self.counted.insert(entry.number) {
+                let error = (measured / foretold - 1.0).abs();
+                let bucket = ERRORS.iter().position(|end| error <= *end);
+                self.counts[bucket.unwrap_or(ERRORS.len() - 1)] += 1;
+                self.sum += error;
+            }
+        }
+    }
+
+    fn figure(&self) -> Figure {
+        Figure {
+            name: "isomer_forecast_error_ratio",
+            help: "Errors of forecasts of decisions, as shares of the forecast saving.",
+            labels: Vec::new(),
+            value: FigureValue::Histogram {
+                sum: self.sum,
+                count: self.counts.iter().sum(),
+                buckets: ERRORS.into_iter().zip(self.counts).collect(),
+            },
+        }
+    }
+}
 
 /// The outcomes of changes of one kind.
 #[derive(Default)]
@@ -55,11 +106,18 @@ pub(crate) struct Steering {
     pub(crate) proposals: Mutex<Proposals>,
     pub(crate) heat: Mutex<Heat>,
     pub(crate) restraints: Mutex<Restraints>,
+    pub(crate) pulse: Mutex<Pulse>,
+    pub(crate) recent: Mutex<Recent>,
+    /// The statements of approved proposals that are to be run, with their numbers.
+    pub(crate) approved: Mutex<Vec<(u64, String)>>,
     are_changes_off: AtomicBool,
     /// Changes of strategies that were dropped, by reason.
     withheld: Mutex<BTreeMap<Withheld, u64>>,
     changes: Mutex<BTreeMap<&'static str, Made>>,
     phases: [Durations; PHASES.len()],
+    forecasts: Mutex<Forecasts>,
+    /// For how long new masters kept writers waiting.
+    pauses: Durations,
     /// A power of two.
     one_in: AtomicU64,
     sampled: AtomicU64,
@@ -74,10 +132,15 @@ impl Steering {
             proposals: Mutex::default(),
             heat: Mutex::default(),
             restraints: Mutex::default(),
+            pulse: Mutex::default(),
+            recent: Mutex::default(),
+            approved: Mutex::default(),
             are_changes_off: AtomicBool::new(false),
             withheld: Mutex::default(),
             changes: Mutex::default(),
             phases: Default::default(),
+            forecasts: Mutex::default(),
+            pauses: Durations::default(),
             one_in: AtomicU64::new(1),
             sampled: AtomicU64::new(0),
             second: AtomicU64::new(0),
@@ -93,8 +156,14 @@ impl Steering {
         self.are_changes_off.store(!on, Ordering::SeqCst);
     }
 
+    /// Measures the load before and after approved plans.
+    pub(crate) fn weigh(&self, now: Time) {
+        let pulse = self.pulse.lock();
+        self.proposals.lock().weigh(now, |from, to| pulse.measure(from, to));
+    }
+
     /// Changes by kind and outcome, proposals by state, and phases of transactions.
-    pub(crate) fn figures(&self) -> Vec<Figure> {
+    pub(crate) fn figures(&self, now: Time) -> Vec<Figure> {
         let changes = self.changes.lock();
         let made = changes.iter().map(|(kind, made)| {
             let help = "Changes of the design that took effect, by kind.";
@@ -129,6 +198,18 @@ impl Steering {
             let help = "Proposals by state, of those that are kept.";
             Figure::gauge("isomer_proposals", help, count).with("state", state)
         });
+        let mut forecasts = self.forecasts.lock();
+        if let Decider::Learned(learned) = &self.decider {
+            learned.with_journal(|journal| forecasts.count(journal));
+        }
+        let help = "Time for which a change of a master kept the writers of its partition waiting, \
+                    at most.";
+        let pauses = Figure::durations("isomer_design_pause_seconds", help, &self.pauses.shown());
+        let added = self.pulse.lock().added_p99_us(now).map(|us| {
+            let help = "Rise of the 99th percentile of transactions in seconds with changes, \
+                        in the last minute.";
+            Figure::gauge("isomer_design_change_added_p99_seconds", help, us / 1e6)
+        });
         let on = f64::from(u8::from(!self.are_changes_off()));
         let help = "1 if changes of the design may begin, else 0.";
         let switch = Figure::gauge("isomer_design_changes_allowed", help, on);
@@ -137,7 +218,8 @@ impl Steering {
             .chain(took)
             .chain(phases)
             .chain(proposals)
-            .chain([switch])
+            .chain([switch, pauses, forecasts.figure()])
+            .chain(added)
             .collect()
     }
 
@@ -155,7 +237,9 @@ impl Steering {
             Decider::Learned(learned) => learned.decision_of(&plan),
             Decider::Elastic(_) => None,
         };
-        let sifted = self.restraints.lock().sift(now, self.decider.mode(), plan);
+        let has_limit = self.restraints.lock().added_p99_us.is_some();
+        let added_us = has_limit.then(|| self.pulse.lock().added_p99_us(now)).flatten();
+        let sifted = self.restraints.lock().sift(now, self.decider.mode(), added_us, plan);
         sifted.withheld.iter().for_each(|(change, why)| self.withhold(now, change, *why));
         if !sifted.proposed.is_empty() {
             let parts = parts(&sifted.proposed, &design());
@@ -171,7 +255,7 @@ impl Steering {
             Decider::Learned(learned) => learned.withheld(change, why),
             Decider::Elastic(elastic) => {
                 let took_ns = Err(why.why().to_owned());
-                elastic.changed(&Changed { change, rows: 0, took_ns, now });
+                elastic.changed(&Changed { change, rows: 0, bytes: 0, took_ns, now });
             }
         }
     }
@@ -182,8 +266,15 @@ impl Steering {
     }
 
     fn count(&self, request: &Request<'_>) {
+        let weight = self.one_in.load(Ordering::Relaxed);
+        if let Some(mut pulse) = self.pulse.try_lock() {
+            pulse.ran(request.now, matches!(request.route, Route::Sites(_)));
+        }
+        if let Some(mut recent) = self.recent.try_lock() {
+            recent.offer(request.now, weight, request.footprint);
+        }
         if let Some(mut heat) = self.heat.try_lock() {
-            let weight = self.one_in.load(Ordering::Relaxed) as u32;
+            let weight = weight as u32;
             for item in request.footprint.items() {
                 heat.count(request.now.0, item.table, item.span.start(), item.access, weight);
             }
@@ -250,6 +341,9 @@ impl Strategy for Steering {
         if let Some(measured) = report.measured {
             let took_ns = [measured.lock_ns, measured.wait_ns, measured.run_ns, measured.commit_ns];
             self.phases.iter().zip(took_ns).for_each(|(phase, ns)| phase.add(ns / 1000));
+            if let Some(mut pulse) = self.pulse.try_lock() {
+                pulse.took(report.now, measured.service_ns + took_ns.iter().sum::<u64>());
+            }
         }
         if self.decider.wants(report.ticket) {
             self.decider.observe(report);
@@ -265,6 +359,13 @@ impl Strategy for Steering {
                 Err(_) => made.refused += 1,
             }
         }
+        let took_ns = *changed.took_ns.as_ref().unwrap_or(&0);
+        if let (Change::Remaster { .. }, Ok(ns)) = (changed.change, &changed.took_ns) {
+            self.pauses.add(ns / 1000);
+        }
+        let begun = Time(changed.now.0.saturating_sub(took_ns));
+        self.pulse.lock().changed(begun, changed.now);
+        self.restraints.lock().ended(changed.now, changed.change, changed.bytes);
         if let (Change::Split { table, at }, Ok(_)) = (changed.change, &changed.took_ns) {
             self.heat.lock().cut(*table, at);
         }

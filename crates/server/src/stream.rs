@@ -42,6 +42,11 @@ impl Tls {
         Ok(Tls { config: Arc::new(config) })
     }
 
+    /// The certificate and the key, for other listeners.
+    pub fn config(&self) -> Arc<ServerConfig> {
+        self.config.clone()
+    }
+
     /// Begins to encrypt a socket.
     pub(crate) fn encrypt(&self, channel: Channel) -> io::Result<Stream> {
         let connection = ServerConnection::new(self.config.clone()).map_err(io::Error::other)?;

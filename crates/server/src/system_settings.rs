@@ -4,16 +4,18 @@
 
 use crate::autopilot::shown_percent;
 use crate::engine::Engine;
-use crate::engine::restraints::{RATE, WINDOW};
+use crate::engine::restraints::{ADDED_P99, BYTES, RATE, WINDOW};
 use crate::restraints;
 use crate::size::show_site_memory;
 use isomer_cluster::FusedRows;
 use isomer_sql::datum::Datum;
 
 /// The settings of the whole database: their names and meanings.
-const SETTINGS: [(&str, &str); 9] = [
+const SETTINGS: [(&str, &str); 11] = [
     ("autopilot", "mode of the autopilot: off, recommend, approve or auto"),
     ("autopilot_processor_percent", "limit of the processor time of the autopilot"),
+    (ADDED_P99, "limit on the rise of the 99th percentile by changes of strategies"),
+    (BYTES, "bytes that changes of strategies copy a second"),
     (WINDOW, "part of each day, in UTC, in which strategies may begin changes"),
     (RATE, "most changes that strategies begin in a minute"),
     ("default_backups", "number of backups of new tables"),
@@ -40,6 +42,8 @@ pub(crate) fn system_setting(engine: &Engine, name: &str) -> Option<String> {
             let budget = engine.autopilot().budget();
             budget.map_or_else(|| "none".to_owned(), |it| shown_percent(it.share()))
         }
+        ADDED_P99 => restraints::shown_added_p99(engine),
+        BYTES => restraints::shown_bytes(engine),
         "change_window" => restraints::shown_window(engine),
         "changes_per_minute" => restraints::shown_rate(engine),
         "default_backups" => crate::engine::default_backups(engine).count.to_string(),

@@ -7,6 +7,8 @@
 //!   SHOW TABLES | PARTITIONS | SITES | CHANGES | DECISIONS | JOBS
 //!   ALTER SYSTEM SET autopilot = off | recommend | approve | auto
 //!   ALTER SYSTEM SET design_changes = on | off
+//!   ALTER SYSTEM PROPOSE 'plan' [BECAUSE 'reason']  ALTER SYSTEM PROPOSE SHARD KEY OF t (a, ..)
+//!   ALTER SYSTEM RESTART [NODE b]
 //!   ALTER SYSTEM APPROVE PROPOSAL n           ALTER SYSTEM REJECT PROPOSAL n [BECAUSE 'reason']
 //!   ALTER SYSTEM SET autopilot_processor_percent = percent of one core
 //!   ALTER SYSTEM SET site_memory = size       ALTER SYSTEM SET default_backups = number
@@ -51,7 +53,7 @@ use crate::error::{SqlError, clipped, code};
 pub use alter::{AlterChange, AlterStatement};
 pub(crate) use conflict::{ConflictPart, conflict_part};
 pub use cursor::{CursorStatement, Declare, Fetch, FetchWay};
-pub use design::{DesignChange, DesignStatement, Pin, Reconfigure};
+pub use design::{DesignChange, DesignStatement, Pin, Reconfigure, Restraint};
 use design::{alter as alter_design, system};
 pub use domain::{DomainChange, DomainOption, DomainStatement};
 pub use grant::{Grant, GrantRoles, NamedRights, RightsStatement, RoleName, Target};
@@ -620,11 +622,27 @@ mod tests {
         for text in ["alter system remove node d", "ALTER SYSTEM REMOVE NODE 'd'"] {
             assert_eq!(parse(text).expect("one"), [Parsed::Design(removed.clone())]);
         }
+        for (text, wanted) in [
+            ("alter system restart", DesignStatement::Restart(None)),
+            ("alter system restart node 'b'", DesignStatement::Restart(Some("b".to_owned()))),
+            (
+                "alter system propose 'split t at 5' because 'hot'",
+                DesignStatement::Propose("split t at 5".to_owned(), Some("hot".to_owned())),
+            ),
+        ] {
+            assert_eq!(parse(text).expect("one"), [Parsed::Design(wanted)]);
+        }
+        let shard = parse("alter system propose shard key of t (A, b)").expect("one");
+        assert!(matches!(
+            &shard[0],
+            Parsed::Design(DesignStatement::ProposeShardKey(_, columns)) if columns == &["a", "b"]
+        ));
+        assert!(parse("alter system propose shard key of t").is_err());
         let error = parse("alter system set work_mem = 5").unwrap_err();
         assert_eq!(
             error.hint.as_deref(),
             Some(
-                "Expected is autopilot, autopilot_processor_percent, change_window, changes_per_minute, default_backups, design_changes, fused_rows, order_router or site_memory."
+                "Expected is autopilot, autopilot_processor_percent, change_added_p99, change_bytes_per_second, change_window, changes_per_minute, default_backups, design_changes, fused_rows, order_router or site_memory."
             )
         );
         let memory = DesignStatement::SiteMemory("4GB".to_owned());

@@ -307,7 +307,7 @@ impl SystemTable {
         let catalog = own.as_ref().unwrap_or(catalog);
         let rows = match (self.of.schema, self.of.name) {
             // They show what other roles do.
-            ("isomer", "statements" | "all_statements" | "audit")
+            ("isomer", "statements" | "all_statements" | "audit" | "advice" | "shard_keys")
                 if !around.identity.acts_as(DESIGN_ROLE) =>
             {
                 Vec::new()

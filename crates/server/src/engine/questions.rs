@@ -21,6 +21,10 @@ pub(crate) enum Question {
     /// Carry out a proposal, on behalf of a role.
     Approve(u64, String),
     Reject(u64, String, Option<String>),
+    /// Keep a plan as a proposal, with the reason, on behalf of a role.
+    Propose(String, Option<String>, String),
+    /// Keep a statement about a table as a proposal, on behalf of a role.
+    ProposeStatement(TableId, String, String),
     /// Keep these actions of operators.
     Note(Vec<Event>),
     /// The locks that `pg_locks` shows.

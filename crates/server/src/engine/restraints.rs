@@ -3,6 +3,8 @@
 //! The modes of tables are one setting, by the oids of the tables. A catalog tells which store
 //! tables they are about: those of the rows, indexes and layouts.
 
+use crate::limits::read_us;
+use crate::size::read_rate;
 use isomer_design::TableId;
 use isomer_plan::learned::Mode;
 use isomer_plan::restraints::Window;
@@ -14,6 +16,8 @@ use std::collections::BTreeMap;
 pub(crate) const MODES: &str = "table_modes";
 pub(crate) const WINDOW: &str = "change_window";
 pub(crate) const RATE: &str = "changes_per_minute";
+pub(crate) const BYTES: &str = "change_bytes_per_second";
+pub(crate) const ADDED_P99: &str = "change_added_p99";
 /// The words for none of them.
 pub(crate) const ALWAYS: &str = "always";
 pub(crate) const UNLIMITED: &str = "unlimited";
@@ -84,5 +88,25 @@ pub(crate) fn rate(text: &str) -> Result<Option<u32>, String> {
             let wrong = |_| "It is a number of changes in each minute, or unlimited.".to_owned();
             text.parse().map(Some).map_err(wrong)
         }
+    }
+}
+
+/// Reads a budget of bytes a second, such as `10MB`; `None`: none.
+pub(crate) fn bytes(text: &str) -> Result<Option<u64>, String> {
+    match text {
+        UNLIMITED | "default" => Ok(None),
+        text => {
+            let right = "It is a size such as 10MB that is copied in each second, or unlimited.";
+            read_rate(text).map(Some).ok_or_else(|| right.to_owned())
+        }
+    }
+}
+
+/// Reads a limit on the rise of the 99th percentile, such as `5ms`, in microseconds; `None`: none.
+pub(crate) fn added_p99(text: &str) -> Result<Option<u64>, String> {
+    let wrong = || "It is a duration such as 5ms, or unlimited.".to_owned();
+    match text {
+        UNLIMITED | "default" => Ok(None),
+        text => read_us(text).map(Some).ok_or_else(wrong),
     }
 }

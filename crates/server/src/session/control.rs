@@ -3,8 +3,14 @@
 use super::{Savepoint, Session};
 use crate::backend::Backend;
 use crate::wire::Out;
+use isomer_design::{Key, SiteId, TableId};
+use isomer_sql::catalog::{Catalog, Handle};
 use isomer_sql::statement::{Control, Modes};
 use isomer_sql::{SqlError, code};
+use isomer_strategy::Place;
+
+/// Rows of a transaction that are looked at for where they are.
+const SPREAD_ROWS_MAX: usize = 256;
 
 impl Session {
     pub(super) fn control(
@@ -148,12 +154,24 @@ impl Session {
 
     fn commit_as(&mut self, mut backend: Backend, is_asynchronous: bool) -> Result<(), SqlError> {
         backend.check_deferred(&self.surroundings())?;
-        let ran = backend.commit(is_asynchronous)?;
         let shapes = std::mem::take(&mut self.shapes);
+        let now = self.engine.database().now();
+        let spread = match shapes.iter().any(|shape| shape.wants_rows(now)) {
+            true => spread(&self.engine.catalog(), &backend),
+            false => None,
+        };
+        self.sites_read = match self.settings.slow_ms {
+            Some(_) => backend.txn.sites_read(),
+            None => Vec::new(),
+        };
+        let ran = backend.commit(is_asynchronous)?;
         if let Some(ran) = ran {
             self.last_commit = Some(ran);
             self.route = Some(ran.place);
             shapes.iter().for_each(|shape| shape.committed(ran.place));
+            if let (Place::Distributed { .. }, Some(rows)) = (ran.place, &spread) {
+                shapes.iter().for_each(|shape| shape.spread(rows, now));
+            }
         }
         Ok(())
     }
@@ -181,6 +199,19 @@ impl Session {
         self.end_cursors(committed.is_ok());
         committed.map(|()| "COMMIT")
     }
+}
+
+/// The first row that a transaction has written at each site, in words; none if all are at one.
+fn spread(catalog: &Catalog, backend: &Backend) -> Option<String> {
+    let rows = backend.txn.spread(SPREAD_ROWS_MAX);
+    let shown = |(id, key, site): &(TableId, Key, SiteId)| {
+        let (name, table) =
+            (catalog.relation(*id)?, catalog.tables.with(Handle::Part(*id)).next()?);
+        let (_, schema) = table.parts().find(|(part, _)| part == id)?;
+        Some(format!("{name}[{}] at {site}", schema.format_key(key)))
+    };
+    let shown: Vec<String> = rows.iter().filter_map(shown).collect();
+    (shown.len() > 1).then(|| shown.join(", "))
 }
 
 /// SET TRANSACTION SNAPSHOT: a block without statements reads from the snapshot of another

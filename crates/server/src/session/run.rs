@@ -631,10 +631,13 @@ fn design(
         }
         DesignStatement::Checkpoint => check_superuser(&who, "make checkpoints")?,
         DesignStatement::RemoveNode(_) => check_superuser(&who, "remove nodes")?,
+        DesignStatement::Restart(_) => check_superuser(&who, "restart processes")?,
+        DesignStatement::Propose(..) => check_all_designs(&who, "propose plans")?,
+        DesignStatement::ProposeShardKey(..) => check_all_designs(&who, "propose shard keys")?,
         DesignStatement::Autopilot(_) | DesignStatement::AutopilotProcessor(_) => {
             check_all_designs(&who, "set the autopilot")?;
         }
-        DesignStatement::ChangeWindow(_) | DesignStatement::ChangesPerMinute(_) => {
+        DesignStatement::Restrain(..) => {
             check_all_designs(&who, "restrain changes of the design")?;
         }
         DesignStatement::DesignChanges(_) => {
@@ -653,6 +656,9 @@ fn design(
         DesignStatement::Alter { table, change } => {
             &DesignStatement::Alter { table: session.resolved(table), change: change.clone() }
         }
+        DesignStatement::ProposeShardKey(table, columns) => {
+            &DesignStatement::ProposeShardKey(session.resolved(table), columns.clone())
+        }
         other => other,
     };
     let mut told = |notice: SqlError| out.notice("NOTICE", &notice);
@@ -665,8 +671,10 @@ fn design(
         | DesignStatement::OrderRouter(_)
         | DesignStatement::DefaultBackups(_)
         | DesignStatement::DesignChanges(_)
-        | DesignStatement::ChangeWindow(_)
-        | DesignStatement::ChangesPerMinute(_)
+        | DesignStatement::Restrain(..)
+        | DesignStatement::Propose(..)
+        | DesignStatement::ProposeShardKey(..)
+        | DesignStatement::Restart(_)
         | DesignStatement::Approve(_)
         | DesignStatement::Reject(..)
         | DesignStatement::RemoveNode(_)

@@ -2,6 +2,7 @@
 
 use super::expect;
 use super::shard::{self, ShardControl};
+use crate::bind::folded;
 use sqlparser::ast::{Expr, ObjectName};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError};
@@ -34,20 +35,38 @@ pub enum DesignStatement {
     DefaultBackups(String),
     /// `ALTER SYSTEM SET design_changes = on | off`: whether changes of the design may begin.
     DesignChanges(String),
-    /// `ALTER SYSTEM SET change_window = '22:00-06:00'`: when strategies may change the design.
-    ChangeWindow(String),
-    /// `ALTER SYSTEM SET changes_per_minute = ..`: the most changes that strategies make.
-    ChangesPerMinute(String),
+    /// `ALTER SYSTEM SET change_window = '22:00-06:00'` and its like: when and how much strategies
+    /// may change the design.
+    Restrain(Restraint, String),
     /// `ALTER SYSTEM RECONFIGURE ..`
     Reconfigure(Reconfigure),
     /// `ALTER SYSTEM APPROVE PROPOSAL 3`
     Approve(u64),
     /// `ALTER SYSTEM REJECT PROPOSAL 3 BECAUSE 'reason'`
     Reject(u64, Option<String>),
+    /// `ALTER SYSTEM PROPOSE 'plan' BECAUSE 'reason'`: the plan waits for approval.
+    Propose(String, Option<String>),
+    /// `ALTER SYSTEM PROPOSE SHARD KEY OF t (a, b)`: a shard key waits for approval.
+    ProposeShardKey(ObjectName, Vec<String>),
+    /// `ALTER SYSTEM RESTART [NODE 'b']`: this process, or the process of a name.
+    Restart(Option<String>),
     /// `ALTER SYSTEM REMOVE NODE 'd'`: a process that has joined the cluster leaves it.
     RemoveNode(String),
     /// CHECKPOINT: at every site.
     Checkpoint,
+}
+
+/// A setting that restrains strategies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Restraint {
+    /// `change_window`
+    Window,
+    /// `changes_per_minute`
+    PerMinute,
+    /// `change_bytes_per_second`
+    BytesPerSecond,
+    /// `change_added_p99`
+    AddedP99,
 }
 
 /// A statement about a plan that is carried out concurrently with the transactions.
@@ -130,20 +149,28 @@ pub(super) fn system(tokens: &[TokenWithSpan]) -> Result<DesignStatement, Parser
         }
         "REMOVE" => {
             expect(&mut parser, "NODE")?;
-            let name = match parser.peek_token().token {
-                Token::SingleQuotedString(_) => parser.parse_literal_string()?,
-                _ => parser.parse_identifier()?.value,
-            };
+            let name = node(&mut parser)?;
             expect(&mut parser, "EOF")?;
             return Ok(DesignStatement::RemoveNode(name));
         }
+        "RESTART" => {
+            let mut name = None;
+            if parser.peek_token().token != Token::EOF {
+                expect(&mut parser, "NODE")?;
+                name = Some(node(&mut parser)?);
+            }
+            expect(&mut parser, "EOF")?;
+            return Ok(DesignStatement::Restart(name));
+        }
+        "PROPOSE" => return propose(parser),
         "APPROVE" | "REJECT" => return proposal(parser, verb == "APPROVE"),
         "PAUSE" => Reconfigure::Pause,
         "RESUME" => Reconfigure::Resume,
         "CANCEL" => Reconfigure::Cancel,
         "REVERSE" => Reconfigure::Reverse,
         other => {
-            let known = "SET, RECONFIGURE, PAUSE, RESUME, CANCEL, REVERSE, DRAIN, REMOVE, APPROVE or REJECT";
+            let known = "SET, RECONFIGURE, PAUSE, RESUME, CANCEL, REVERSE, DRAIN, REMOVE, RESTART, PROPOSE, \
+                         APPROVE or REJECT";
             let wrong = format!("Expected: {known}, found: {other}");
             return Err(ParserError::ParserError(wrong));
         }
@@ -152,6 +179,33 @@ pub(super) fn system(tokens: &[TokenWithSpan]) -> Result<DesignStatement, Parser
     let number = parser.parse_literal_uint()?;
     expect(&mut parser, "EOF")?;
     Ok(DesignStatement::Reconfigure(control(number)))
+}
+
+/// The name of a process of the cluster.
+fn node(parser: &mut Parser<'_>) -> Result<String, ParserError> {
+    match parser.peek_token().token {
+        Token::SingleQuotedString(_) => parser.parse_literal_string(),
+        _ => Ok(parser.parse_identifier()?.value),
+    }
+}
+
+/// `ALTER SYSTEM PROPOSE 'plan' [BECAUSE 'reason']` and `PROPOSE SHARD KEY OF t (a, b)`, behind
+/// PROPOSE.
+fn propose(mut parser: Parser<'_>) -> Result<DesignStatement, ParserError> {
+    if !matches!(parser.peek_token().token, Token::SingleQuotedString(_)) {
+        ["SHARD", "KEY", "OF"].iter().try_for_each(|word| expect(&mut parser, word))?;
+        let table = parser.parse_object_name(false)?;
+        let columns = shard::columns(&mut parser)?.iter().map(folded).collect();
+        expect(&mut parser, "EOF")?;
+        return Ok(DesignStatement::ProposeShardKey(table, columns));
+    }
+    let (plan, mut why) = (parser.parse_literal_string()?, None);
+    if parser.peek_token().token != Token::EOF {
+        expect(&mut parser, "BECAUSE")?;
+        why = Some(parser.parse_literal_string()?);
+    }
+    expect(&mut parser, "EOF")?;
+    Ok(DesignStatement::Propose(plan, why))
 }
 
 /// `ALTER SYSTEM APPROVE | REJECT PROPOSAL n [BECAUSE 'reason']`, from PROPOSAL on.
@@ -182,11 +236,16 @@ fn system_setting(mut parser: Parser<'_>) -> Result<DesignStatement, ParserError
         "order_router" => DesignStatement::OrderRouter,
         "default_backups" => DesignStatement::DefaultBackups,
         "design_changes" => DesignStatement::DesignChanges,
-        "change_window" => DesignStatement::ChangeWindow,
-        "changes_per_minute" => DesignStatement::ChangesPerMinute,
+        "change_window" => |value| DesignStatement::Restrain(Restraint::Window, value),
+        "changes_per_minute" => |value| DesignStatement::Restrain(Restraint::PerMinute, value),
+        "change_bytes_per_second" => {
+            |value| DesignStatement::Restrain(Restraint::BytesPerSecond, value)
+        }
+        "change_added_p99" => |value| DesignStatement::Restrain(Restraint::AddedP99, value),
         _ => {
-            let known = "autopilot, autopilot_processor_percent, change_window, changes_per_minute, \
-                         default_backups, design_changes, fused_rows, order_router or site_memory";
+            let known = "autopilot, autopilot_processor_percent, change_added_p99, \
+                         change_bytes_per_second, change_window, changes_per_minute, default_backups, \
+                         design_changes, fused_rows, order_router or site_memory";
             let wrong = format!("Expected: {known}, found: {name}");
             return Err(ParserError::ParserError(wrong));
         }

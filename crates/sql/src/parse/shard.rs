@@ -144,7 +144,7 @@ pub fn column_list(text: &str) -> Result<Vec<Ident>, ParserError> {
     Ok(columns)
 }
 
-fn columns(parser: &mut Parser<'_>) -> Result<Vec<Ident>, ParserError> {
+pub(super) fn columns(parser: &mut Parser<'_>) -> Result<Vec<Ident>, ParserError> {
     expect(parser, "(")?;
     let columns = parser.parse_comma_separated(Parser::parse_identifier)?;
     expect(parser, ")")?;

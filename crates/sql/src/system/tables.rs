@@ -233,13 +233,17 @@ pub(super) static TABLES: &[Definition] = tables! {
         "after_us" F8, "costs_us" F8, "taken_back_by" I8, "considered" TEXT, "at" TSTZ)
     "isomer" "proposals" ("number" I8, "state" TEXT, "proposed" TSTZ, "expires" TSTZ, "reason" TEXT,
         "changes" I8, "plan" TEXT, "saves_us" F8, "costs_us" F8, "decided" TSTZ, "decided_by" TEXT,
-        "because" TEXT, "outcome" TEXT, "reconfiguration" I8, "decision" I8)
+        "because" TEXT, "outcome" TEXT, "reconfiguration" I8, "decision" I8, "proposed_by" TEXT,
+        "before_transactions" I8, "before_at_one_site_percent" F8, "before_mean_us" F8, "before_p99_us" F8,
+        "after_transactions" I8, "after_at_one_site_percent" F8, "after_mean_us" F8, "after_p99_us" F8)
     "isomer" "heat" ("relation" TEXT, "first_key" TEXT, "end_key" TEXT, "partition" TEXT, "master" TEXT,
         "since" TSTZ, "seconds" I4, "reads" BIGINTS, "writes" BIGINTS)
     "isomer" "statements" ("query" TEXT, "calls" I8, "errors" I8, "total_ms" F8, "mean_ms" F8, "max_ms" F8,
-        "commits" I8, "at_one_site_percent" F8, "last_commit" TEXT, "last" TSTZ, "min_ms" F8, "rows" I8)
+        "commits" I8, "at_one_site_percent" F8, "last_commit" TEXT, "last" TSTZ, "min_ms" F8, "rows" I8,
+        "across" TEXT)
     "isomer" "all_statements" ("query" TEXT, "calls" I8, "errors" I8, "total_ms" F8, "mean_ms" F8, "max_ms" F8,
-        "commits" I8, "at_one_site_percent" F8, "last_commit" TEXT, "last" TSTZ, "min_ms" F8, "rows" I8)
+        "commits" I8, "at_one_site_percent" F8, "last_commit" TEXT, "last" TSTZ, "min_ms" F8, "rows" I8,
+        "across" TEXT)
     "isomer" "copies" ("relation" TEXT, "first_key" TEXT, "end_key" TEXT, "site" TEXT, "is_master" BOOL,
         "rows" I8, "bytes" I8, "lag_ms" F8, "reads_per_second" F8, "writes_per_second" F8)
     "isomer" "settings" ("name" TEXT, "value" TEXT, "meaning" TEXT)
@@ -248,7 +252,8 @@ pub(super) static TABLES: &[Definition] = tables! {
     "isomer" "failovers" ("at" TSTZ, "site" TEXT, "event" TEXT)
     "isomer" "audit" ("at" TSTZ, "user_name" TEXT, "client" TEXT, "action" TEXT, "outcome" TEXT)
     "isomer" "reconfigurations" ("number" I8, "reason" TEXT, "state" TEXT, "changes" I8, "made" I8,
-        "rows" I8, "next" TEXT, "begun" TSTZ, "ended" TSTZ, "error" TEXT, "plan" TEXT)
+        "rows" I8, "next" TEXT, "begun" TSTZ, "ended" TSTZ, "error" TEXT, "plan" TEXT, "bytes" I8,
+        "ends" TSTZ, "quiet_p99_us" F8, "p99_us" F8)
     "isomer" "jobs" ("change" TEXT, "reason" TEXT, "state" TEXT, "for_us" F8)
     "isomer" "benefit" ("decisions" I8, "measured" I8, "median_error_percent" F8,
         "as_foretold_percent" F8, "taken_back_percent" F8)
@@ -256,6 +261,11 @@ pub(super) static TABLES: &[Definition] = tables! {
         "processor_percent" F8, "processor_ms" F8, "passes" I8, "samples" I8)
     "isomer" "all_metrics" ("process" TEXT, "name" TEXT, "labels" TEXT, "kind" TEXT, "value" F8, "help" TEXT)
     "isomer" "metrics" ("name" TEXT, "labels" TEXT, "kind" TEXT, "value" F8, "help" TEXT)
+    "isomer" "advice" ("planner" TEXT, "transactions" I8, "seconds" F8, "across_percent" F8,
+        "across_percent_after" F8, "imbalance" F8, "imbalance_after" F8, "changes" I8, "plan" TEXT, "notes" TEXT)
+    "isomer" "shard_keys" ("relation" TEXT, "column" TEXT, "is_current" BOOL, "transactions" I8, "accesses" I8,
+        "cardinality" I8, "hottest_percent" F8, "monotonicity" F8, "at_one_site_percent" F8, "imbalance" F8,
+        "moved_percent" F8, "score" F8, "statement" TEXT)
 };
 
 /// Tables about features that Isomer does not have. Those that queries reach by an outer join are
