@@ -19,7 +19,9 @@ use isomer_design::{Backups, SiteId};
 use isomer_net::{Net, Role};
 use isomer_plan::elastic::{Fleet, Options as Elasticity};
 use isomer_plan::learned::{Mode, Tuning};
-use isomer_server::{Decider, Engine, Server, ServerOptions, Source, Tls, Trust, take_over};
+use isomer_server::{
+    Decider, Engine, Restarts, Server, ServerOptions, Source, Tls, Trust, let_restart, take_over,
+};
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
@@ -39,6 +41,10 @@ const KEEP_US: i64 = 30_000_000;
 const LOOKS: Duration = Duration::from_millis(5);
 /// The longest wait for a seat at the conductor, in microseconds.
 const SEAT_US: i64 = 5_000_000;
+/// The time for a process to answer that it restarts.
+const ANSWER: Duration = Duration::from_secs(5);
+/// The longest wait of a process that restarts for the transactions of its clients.
+const TRANSACTIONS: Duration = Duration::from_secs(10);
 /// The poll interval for a requested stop.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
@@ -192,7 +198,14 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
         Some(place) => place.clients(args.listen)?,
         None => args.listen,
     };
-    let listen = listen.unwrap_or(LISTEN);
+    #[cfg(feature = "console")]
+    let http = match &place {
+        Some(place) => place.http(args.http)?,
+        None => args.http,
+    };
+    #[cfg(not(feature = "console"))]
+    let http = None;
+    let listen = Listen { clients: listen.unwrap_or(LISTEN), http };
     if let Some(place) = &mut place {
         place.give_way(&stop)?;
     }
@@ -201,7 +214,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
     let is_successor = place.as_ref().is_some_and(|place| place.own.role == Role::Standby);
     let (engine, net) = match place {
         Some(place) if place.own.role == Role::Standby => {
-            let Some(hosted) = host(place, &hosting(args, listen), &stop)? else {
+            let Some(hosted) = host(place, &hosting(args, listen.clients), &stop)? else {
                 return Ok(());
             };
             match serve_beside(args, &hosted, lets.clone(), listen, descriptors, &stop)? {
@@ -257,6 +270,14 @@ enum Beside {
     Successor,
 }
 
+/// The addresses at which a process listens: for clients, and of the console.
+#[derive(Clone, Copy)]
+struct Listen {
+    clients: SocketAddr,
+    #[cfg_attr(not(feature = "console"), allow(dead_code))]
+    http: Option<SocketAddr>,
+}
+
 /// The cluster of a process that serves.
 struct OfCluster<'a> {
     net: Option<Arc<Net>>,
@@ -279,9 +300,9 @@ fn serve_beside(
     args: &ServeArgs,
     hosted: &Hosted,
     lets: Option<Arc<Lets>>,
-    listen: SocketAddr,
+    listen: Listen,
     descriptors: u64,
-    stop: &Stop,
+    stop: &Arc<Stop>,
 ) -> Result<Beside, Failure> {
     loop {
         match hosted.work(stop)? {
@@ -333,9 +354,9 @@ fn serve(
     args: &ServeArgs,
     engine: &Arc<Engine>,
     OfCluster { net, lets, survive, is_successor, is_due, is_removed }: OfCluster<'_>,
-    listen: SocketAddr,
+    listen: Listen,
     descriptors: u64,
-    stop: &Stop,
+    stop: &Arc<Stop>,
 ) -> Result<(), Failure> {
     if let Some(max) = args.site_memory {
         engine.database().set_site_memory(max);
@@ -360,6 +381,8 @@ fn serve(
         }
         _ => None,
     };
+    #[cfg(feature = "console")]
+    let of_console = tls.clone();
     let server = ServerOptions {
         tls,
         trust: args.trust,
@@ -376,10 +399,10 @@ fn serve(
         analyze_every: Some(args.analyze_every)
             .filter(|seconds| *seconds > 0)
             .map(|seconds| Duration::from_secs(seconds.into())),
-        ..ServerOptions::new(listen, clock::now_us, clock::random)
+        ..ServerOptions::new(listen.clients, clock::now_us, clock::random)
     };
     let mut server = Server::start(engine.clone(), server)
-        .map_err(|error| Failure::failed(format!("{listen}: {error}")))?;
+        .map_err(|error| Failure::failed(format!("{}: {error}", listen.clients)))?;
     let socket = listen_in_folder(&mut server, args)?;
     if args.trust != Trust::Loopback && socket.is_none() && !engine.has_passwords() {
         return Err(Failure::failed(
@@ -403,10 +426,11 @@ fn serve(
     if !engine.database().is_gateway_only() {
         tracing::info!("{}", autopilot(engine.autopilot()));
     }
+    let_restart(engine, restarts(net.as_ref(), stop));
     let mut failed_over = BTreeSet::new();
     let mut kept = clock::now_us();
     #[cfg(feature = "console")]
-    let _console = console(args, engine, address, socket.as_deref())?;
+    let _console = console((args, listen.http), engine, (address, socket.as_deref()), of_console)?;
     let cluster = net.clone();
     if let (Some(net), Some(lets)) = (&net, lets) {
         lets.open(net, engine);
@@ -561,6 +585,26 @@ fn open(
     Ok(Some((engine.map_err(|error| Failure::of_engine(&error))?, joined)))
 }
 
+/// Lets SQL restart this process and others of the cluster.
+fn restarts(net: Option<&Arc<Net>>, stop: &Arc<Stop>) -> Restarts {
+    let (stop, of_others) = (stop.clone(), net.cloned());
+    let known = of_others.clone();
+    Restarts {
+        name: net.map(|net| net.own_name().to_owned()),
+        others: Box::new(move || {
+            let peers = known.iter().flat_map(|net| net.peers());
+            peers.map(|peer| peer.member.name).collect()
+        }),
+        ask: Box::new(move |name| match (name, &of_others) {
+            (Some(name), Some(net)) => net.ask_restart(name, ANSWER, TRANSACTIONS),
+            _ => {
+                stop.ask_restart(TRANSACTIONS);
+                Ok(())
+            }
+        }),
+    }
+}
+
 /// Lets other programs restart this process.
 pub(crate) fn can_restart(net: &Net, stop: &Arc<Stop>) {
     let stop = stop.clone();
@@ -594,12 +638,19 @@ fn connections_max(args: &ServeArgs, descriptors: u64, sites: usize) -> Result<u
 /// Starts the console if requested, and prints its link for a browser.
 #[cfg(feature = "console")]
 fn console(
-    args: &ServeArgs,
+    (args, http): (&ServeArgs, Option<SocketAddr>),
     engine: &Arc<Engine>,
-    server: SocketAddr,
-    socket: Option<&Path>,
+    (server, socket): (SocketAddr, Option<&Path>),
+    tls: Option<Tls>,
 ) -> Result<Option<Console>, Failure> {
-    let Some(listen) = args.http else { return Ok(None) };
+    let Some(listen) = http else { return Ok(None) };
+    let is_open = !listen.ip().is_loopback();
+    if is_open && args.trust == Trust::Loopback {
+        return Err(Failure::usage(format!(
+            "--http {listen}: with --trust loopback the console lets in any user without a password, and other machines \
+             can reach it; use --trust owner, or listen at 127.0.0.1"
+        )));
+    }
     let engine = engine.clone();
     let server = match server.ip().is_unspecified() {
         true => SocketAddr::from((Ipv4Addr::LOCALHOST, server.port())),
@@ -608,6 +659,7 @@ fn console(
     let trusts_socket = args.trust != Trust::Nobody;
     let options = ConsoleOptions {
         listen,
+        tls: tls.filter(|_| is_open),
         server,
         socket: socket.filter(|_| trusts_socket).map(Path::to_owned),
         figures: Arc::new(move || engine.figures()),

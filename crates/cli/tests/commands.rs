@@ -169,3 +169,50 @@ fn a_plot_that_cannot_be_written_is_refused_before_the_run() {
     assert_eq!((ended.code, ended.out.as_str()), (1, ""));
     assert!(ended.err.contains("/dev/null/demo.svg"), "{}", ended.err);
 }
+
+/// Sends a GET request, and returns the answer.
+fn get(address: &str, path: &str, cookie: &str) -> String {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(address).expect("the console listens");
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nhost: {address}\r\ncookie: {cookie}\r\nconnection: close\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).expect("it is read");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
+#[test]
+fn the_demo_opens_its_console() {
+    use std::io::{BufRead, BufReader};
+    let mut demo = std::process::Command::new(env!("CARGO_BIN_EXE_isomer"))
+        .args(["demo", "--console", "127.0.0.1:0", "--seconds", "6", "--plain"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut lines = BufReader::new(demo.stdout.take().expect("a pipe")).lines();
+    let link = lines.find_map(|line| {
+        let line = line.expect("a line");
+        line.strip_prefix("console: http://").map(str::to_owned)
+    });
+    let link = link.expect("it tells the link");
+    let (address, path) = link.split_at(link.find('/').expect("a path"));
+    let entered = get(address, path, "");
+    let cookie = entered.lines().find_map(|line| line.strip_prefix("set-cookie: "));
+    let cookie = cookie.and_then(|cookie| cookie.split(';').next()).expect(&entered).to_owned();
+    assert!(get(address, "/", &cookie).contains("<title>Isomer</title>"));
+    let sites = get(address, "/api/ask/sites", &cookie);
+    assert!(sites.contains("200 OK") && sites.contains("\"s4\""), "{sites}");
+    // The page goes on after the end of the run.
+    let is_end = |line: &std::io::Result<String>| {
+        line.as_ref().is_ok_and(|line| line.contains("the console goes on"))
+    };
+    assert!(lines.any(|line| is_end(&line)), "it says that the console goes on");
+    let tables = get(address, "/api/ask/tables", &cookie);
+    assert!(tables.contains("ratings"), "{tables}");
+    let changes = get(address, "/api/ask/statements", &cookie);
+    assert!(changes.contains("200 OK"), "{changes}");
+    demo.kill().expect("it runs");
+    demo.wait().expect("it ends");
+}

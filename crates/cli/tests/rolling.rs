@@ -218,3 +218,71 @@ fn another_process_conducts_soon_after_the_one_with_the_conductor_is_killed() {
         println!("{keys}: {:.1} s", stall_without_conductor(keys).as_secs_f64());
     }
 }
+
+#[test]
+fn a_statement_restarts_a_process_and_each_has_a_console() {
+    use std::io::{Read, Write};
+    let folder = tempfile::tempdir().expect("a folder");
+    let flags = ["--trust", "loopback", "--when-one-ends", "leave", "--http", "127.0.0.1:0"];
+    let up = Up::start(folder.path(), &flags);
+    let config = folder.path().join("cluster.toml").display().to_string();
+    let ports = clients_of(&config);
+    wait_for("all serve", || ports.iter().all(|port| client_at(*port).is_some()));
+    // Each process has a console of its own.
+    let text = std::fs::read_to_string(&config).expect("a file");
+    let consoles = text.lines().filter_map(|line| line.strip_prefix("http = \""));
+    let consoles: Vec<&str> = consoles.map(|line| line.trim_end_matches('"')).collect();
+    assert_eq!(consoles.len(), 3, "{text}");
+    let health = |console: &str| {
+        let Ok(mut stream) = std::net::TcpStream::connect(console) else { return false };
+        let request =
+            format!("GET /ready HTTP/1.1\r\nhost: {console}\r\nconnection: close\r\n\r\n");
+        let mut answer = String::new();
+        stream.write_all(request.as_bytes()).is_ok()
+            && stream.read_to_string(&mut answer).is_ok()
+            && answer.contains("200 OK")
+    };
+    wait_for("each console is ready", || consoles.iter().all(|console| health(console)));
+
+    let mut client = client_at(ports[0]).expect("it serves");
+    client
+        .batch_execute(
+            "alter system set autopilot = off; create table t (id int primary key, v int);
+             insert into t values (1, 0); alter table t remaster to site 2",
+        )
+        .expect("a table at the second process");
+    let processes = "select count(distinct coalesce(process, '')) from isomer.all_metrics";
+    assert_eq!(client.query_one(processes, &[]).expect("all answer").get::<_, i64>(0), 3);
+    let unknown =
+        client.batch_execute("alter system restart node nobody").expect_err("it is unknown");
+    let unknown = unknown.as_db_error().expect("of the server");
+    assert!(unknown.hint().is_some_and(|hint| hint.contains("node1")), "{unknown:?}");
+    wait_for("no backup is missing", || {
+        let missing = "select value from isomer.metrics where name = 'isomer_backups_missing'";
+        client.query_one(missing, &[]).is_ok_and(|row| row.get::<_, f64>(0) == 0.0)
+    });
+    let before = pid_of("node1", &config);
+    let mut idle = client_at(ports[1]).expect("it serves");
+    client.batch_execute("alter system restart node 'node1'").expect("it is asked");
+    wait_for("its sessions end", || idle.batch_execute("select 1").is_err());
+    // Its rows are served by the process that has their backup.
+    client.batch_execute("update t set v = 1 where id = 1").expect("another has the master");
+    wait_for("it is back", || client_at(ports[1]).is_some());
+    assert_eq!(pid_of("node1", &config), before, "the process is the same, with a new program");
+    wait_for("its console is back", || health(consoles[1]));
+    let audit = "select count(*) from isomer.audit where action like 'alter system restart%'
+                 and outcome = 'ok'";
+    assert_eq!(client.query_one(audit, &[]).expect("it is kept").get::<_, i64>(0), 1);
+
+    // While a process is missing, none is restarted.
+    Command::new("kill").args(["-9", &pid_of("node2", &config)]).status().expect("kill is there");
+    wait_for("it is missed", || {
+        let ill = "select count(*) from isomer.sites where health not like 'ok%'";
+        client.query_one(ill, &[]).is_ok_and(|row| row.get::<_, i64>(0) > 0)
+    });
+    let refused =
+        client.batch_execute("alter system restart node node1").expect_err("one is missing");
+    let message = refused.as_db_error().expect("of the server").message().to_owned();
+    assert!(message.starts_with("nothing was restarted: "), "{message}");
+    drop(up);
+}

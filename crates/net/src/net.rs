@@ -327,6 +327,29 @@ impl Net {
         self.shared.cluster()
     }
 
+    /// The name of this process.
+    pub fn own_name(&self) -> &str {
+        &self.shared.own.name
+    }
+
+    /// Asks another process to restart: see [`crate::ask_restart`].
+    ///
+    /// # Errors
+    /// A message, if there is no process of this name, or it does not answer within `limit`, or
+    /// cannot restart.
+    pub fn ask_restart(
+        &self,
+        name: &str,
+        limit: Duration,
+        longest: Duration,
+    ) -> Result<(), String> {
+        let now = self.shared.circle.now();
+        let member = now.members().find(|member| member.name == name);
+        let member = member.ok_or_else(|| format!("there is no process {name}"))?;
+        let tls = self.shared.tls.as_ref();
+        crate::ask_restart(name, &member.address, tls, limit, longest).map(drop)
+    }
+
     /// Asks another process for its view of the cluster, also if it refuses this one.
     ///
     /// # Errors

@@ -20,6 +20,7 @@
 //! sites = [1, 2]                  # none: []
 //! router = true                   # one of them has the router: `isomer serve` [default: false]
 //! clients = "10.0.0.1:5433"       # for PostgreSQL's clients [default: only with the router]
+//! http = "127.0.0.1:8080"         # of its console and metrics [default: none]
 //! joined = true                   # it has joined later: only in the folder of that process
 //! ```
 //!
@@ -52,7 +53,8 @@ const KEYS: [&str; 12] = [
     "node_tls_key",
     "process",
 ];
-const PROCESS_KEYS: [&str; 7] = ["name", "address", "sites", "router", "clients", "zone", "joined"];
+const PROCESS_KEYS: [&str; 8] =
+    ["name", "address", "sites", "router", "clients", "http", "zone", "joined"];
 
 /// The members of a cluster, and the settings of their communication.
 #[derive(Clone, PartialEq, Debug)]
@@ -72,6 +74,9 @@ pub struct Process {
     pub role: Role,
     /// The address for PostgreSQL's clients: a host and a port.
     pub clients: Option<String>,
+    /// The address of its console: a host and a port.
+    #[cfg_attr(not(feature = "console"), allow(dead_code))]
+    pub http: Option<String>,
     /// It has joined the cluster later: it keeps no logs for others, and does not take their place.
     pub joined: bool,
 }
@@ -218,7 +223,7 @@ impl ClusterFile {
             if self.names().all(|known| known != name) {
                 let member = Member { name, address, sites, zone };
                 let (role, joined) = (Role::Node, true);
-                self.processes.push(Process { member, role, clients, joined });
+                self.processes.push(Process { member, role, clients, http: None, joined });
             }
         }
     }
@@ -304,14 +309,16 @@ fn process(entry: &Value) -> Result<Process, String> {
             return Err(of(format!("`joined` is true or false, and not {}", shown(other))));
         }
     };
-    let clients = match table.get("clients") {
-        None => None,
-        Some(Value::String(text)) if text.contains(':') => Some(text.clone()),
+    let place = |key: &str, example: &str| match table.get(key) {
+        None => Ok(None),
+        Some(Value::String(text)) if text.contains(':') => Ok(Some(text.clone())),
         Some(other) => {
-            let right = "a host and a port, as \"10.0.0.1:5433\"";
-            return Err(of(format!("`clients` is {right}, and not {}", shown(other))));
+            let right = format!("a host and a port, as \"{example}\"");
+            Err(of(format!("`{key}` is {right}, and not {}", shown(other))))
         }
     };
+    let clients = place("clients", "10.0.0.1:5433")?;
+    let http = place("http", "127.0.0.1:8080")?;
     let sites = sites.map_err(of)?;
     let zone = match table.get("zone") {
         None => None,
@@ -321,7 +328,7 @@ fn process(entry: &Value) -> Result<Process, String> {
             return Err(of(format!("`zone` is {right}, and not {}", shown(other))));
         }
     };
-    Ok(Process { member: Member { name, address, sites, zone }, role, clients, joined })
+    Ok(Process { member: Member { name, address, sites, zone }, role, clients, http, joined })
 }
 
 fn site(value: &Value) -> Result<SiteId, String> {
@@ -481,7 +488,7 @@ mod tests {
         assert_eq!(
             wrong("sites = [3]", "site = [3]"),
             "process `b` has a key `site`, which is not known; the nearest is `sites`, and there are: name, \
-             address, sites, router, clients, zone, joined"
+             address, sites, router, clients, http, zone, joined"
         );
         assert_eq!(
             wrong("sites = [3]", "sites = [3]\nclients = \"5433\""),

@@ -204,7 +204,7 @@ impl PeerArgs {
         let listen = listen("127.0.0.1:7433");
         let sites = sites.iter().copied().collect();
         let member = Member { name, address: listen.clone(), sites, zone: None };
-        let own = Process { member, role, clients: None, joined: false };
+        let own = Process { member, role, clients: None, http: None, joined: false };
         let (others, limits, log) = (self.peers.clone(), Limits::default(), log.clone());
         let (order, clients, tls) = (Vec::new(), BTreeMap::new(), self.tls.clone());
         let keepers = others.iter().chain([&own.member]).map(|member| member.name.clone());
@@ -314,6 +314,17 @@ impl Place {
         };
         let failed = |why: &dyn std::fmt::Display| Failure::failed(format!("{clients}: {why}"));
         let mut found = clients.to_socket_addrs().map_err(|error| failed(&error))?;
+        found.next().map(Some).ok_or_else(|| failed(&"the name has no address"))
+    }
+
+    /// The address of the console: that of the flag, or of the file; `None` without either.
+    #[cfg(feature = "console")]
+    pub(crate) fn http(&self, flag: Option<SocketAddr>) -> Result<Option<SocketAddr>, Failure> {
+        let Some(http) = self.own.http.as_ref().filter(|_| flag.is_none()) else {
+            return Ok(flag);
+        };
+        let failed = |why: &dyn std::fmt::Display| Failure::failed(format!("{http}: {why}"));
+        let mut found = http.to_socket_addrs().map_err(|error| failed(&error))?;
         found.next().map(Some).ok_or_else(|| failed(&"the name has no address"))
     }
 

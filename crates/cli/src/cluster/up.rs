@@ -76,6 +76,11 @@ pub struct UpArgs {
     /// The local clients that need no password: see isomer serve
     #[arg(long, value_name = "WHO", default_value_t = Trust::Owner)]
     pub trust: Trust,
+    /// The address of the console of a new cluster's first process; the others use the ports after
+    /// it, or any ports with port 0
+    #[cfg_attr(feature = "console", arg(long, value_name = "ADDR"))]
+    #[cfg_attr(not(feature = "console"), arg(skip))]
+    pub http: Option<SocketAddr>,
     /// Further lines of a new cluster's file.
     #[arg(skip)]
     pub keys: String,
@@ -364,6 +369,7 @@ fn file(args: &UpArgs, broker: Option<&Broker>) -> Result<String, Failure> {
     }
     // Held until all are chosen, so that none is chosen twice.
     let mut held = Vec::new();
+    let mut consoles = Vec::new();
     for at in 0..nodes {
         let mut clients = args.listen;
         clients.set_port(clients.port().saturating_add(at));
@@ -386,6 +392,18 @@ fn file(args: &UpArgs, broker: Option<&Broker>) -> Result<String, Failure> {
             if at == 0 { "router = true\n" } else { "" }
         )
         .expect("text can be written to");
+        if let Some(mut http) = args.http {
+            let listener = match http.port() {
+                0 => free(http.ip())?,
+                port => {
+                    http.set_port(port.saturating_add(at));
+                    listen(http)?
+                }
+            };
+            let http = listener.local_addr().map_err(Failure::failed)?;
+            writeln!(text, "http = \"{http}\"").expect("text can be written to");
+            consoles.push(listener);
+        }
         held.push((processes, clients));
     }
     Ok(text)

@@ -153,6 +153,7 @@ impl Ratings {
             let engine = self.engine.clone();
             let console = isomer_console::Console::start(isomer_console::ConsoleOptions {
                 listen,
+                tls: None,
                 server: self.server.address(),
                 socket: Some(folder),
                 figures: Arc::new(move || engine.figures()),

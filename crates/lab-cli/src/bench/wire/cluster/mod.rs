@@ -173,6 +173,7 @@ fn measure(
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         when_one_ends: WhenOneEnds::Leave,
         trust: Trust::Loopback,
+        http: None,
         keys: "failover_seconds = 0.5\nnode_wait_seconds = 60\n".to_owned(),
     };
     let running = Running::start(&up, false, &Stop::default())?;
