@@ -25,20 +25,21 @@
 //! * **Bounded.** Answers are cut at the server ([`questions`]); there are at most an hour of
 //!   samples, [`VIEWERS_MAX`] streams and [`sessions::SESSIONS_MAX`] sessions. A viewer that stops
 //!   reading loses samples, and takes no memory.
-//! * **Local only.** It listens at loopback addresses, and answers only requests that name one as
-//!   their host. So a page of another origin cannot reach it by a host name of its own.
+//! * **Local, or encrypted.** At a loopback address it answers only requests that name one as their
+//!   host. So a page of another origin cannot reach it by a host name of its own. At other
+//!   addresses it takes a certificate, which a browser accepts for its own names only.
 //!
 //! | module | contents |
 //! | --- | --- |
 //! | [`routes`] | paths, headers, and access control |
 //! | [`pages`] | the files that a browser loads |
+//! | [`tls`] | HTTPS |
 //! | [`sessions`] | log-in, cookies, connections |
 //! | [`questions`] | the SQL of questions and actions |
 //! | [`history`] | samples of the last hour, and their subscribers |
 //! | [`metrics`] | the text for Prometheus |
 //!
-//! Left out: encryption, and therefore browsers on other machines (a tunnel connects them); a page
-//! for the shard-key advisor; restarts of processes, which SQL cannot request.
+//! Left out: encryption at loopback addresses.
 
 mod history;
 mod metrics;
@@ -46,16 +47,18 @@ mod pages;
 mod questions;
 mod routes;
 mod sessions;
+mod tls;
 
 use history::History;
-use isomer_server::Figure;
+use isomer_server::{Figure, Tls};
 use sessions::Sessions;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
+use tls::Encrypted;
 use tokio::sync::oneshot;
 
 /// The most streams of samples.
@@ -65,8 +68,10 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The interface to the process that runs the console.
 pub struct ConsoleOptions {
-    /// The address to listen at, a loopback address.
+    /// The address to listen at: a loopback address, or with `tls` any.
     pub listen: SocketAddr,
+    /// The certificate, for addresses that other machines reach.
+    pub tls: Option<Tls>,
     /// The address of the server, on this machine.
     pub server: SocketAddr,
     /// The folder of the server's Unix socket, for the log-in by [`Console::link`].
@@ -82,6 +87,7 @@ pub struct ConsoleOptions {
 /// A running console. Dropping it stops it.
 pub struct Console {
     address: SocketAddr,
+    is_encrypted: bool,
     token: Option<String>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -94,16 +100,23 @@ struct Shared {
     history: History,
 }
 
+impl Shared {
+    /// The certificate, if connections are encrypted.
+    fn tls(&self) -> Option<&Tls> {
+        self.options.tls.as_ref().filter(|_| !self.options.listen.ip().is_loopback())
+    }
+}
+
 impl Console {
     /// Begins to listen, on its own thread.
     ///
     /// # Errors
-    /// If the address is not a loopback address, or listening fails.
+    /// If other machines reach the address and there is no certificate, or listening fails.
     pub fn start(options: ConsoleOptions) -> io::Result<Console> {
-        if !options.listen.ip().is_loopback() {
+        if !options.listen.ip().is_loopback() && options.tls.is_none() {
             let why = format!(
-                "{} is reached by other machines, and the console has no encryption: listen at 127.0.0.1, and reach it \
-                 by a tunnel (ssh -L)",
+                "other machines can reach {}, so the console takes a certificate: give --tls-cert FILE and --tls-key \
+                 FILE; or listen at 127.0.0.1, and reach it by a tunnel (ssh -L)",
                 options.listen
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
@@ -111,7 +124,8 @@ impl Console {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let listener = runtime.block_on(tokio::net::TcpListener::bind(options.listen))?;
         let address = listener.local_addr()?;
-        let sessions = Sessions::new(options.random);
+        let is_encrypted = !options.listen.ip().is_loopback();
+        let sessions = Sessions::new(options.random, is_encrypted);
         let token = options.socket.is_some().then(|| sessions.token());
         let shared = Arc::new(Shared { options, sessions, history: History::default() });
         let (stop, stopped) = oneshot::channel();
@@ -119,15 +133,27 @@ impl Console {
             std::thread::Builder::new().name("isomer-console".to_owned()).spawn(move || {
                 runtime.block_on(async {
                     let sampler = tokio::spawn(sample(shared.clone()));
-                    let serve = axum::serve(listener, routes::routes(shared));
+                    let tls = shared.tls().cloned();
+                    let routes = routes::routes(shared);
+                    let serve = async {
+                        match tls {
+                            None => drop(axum::serve(listener, routes).await),
+                            Some(tls) => {
+                                let encrypted = Encrypted::new(listener, &tls);
+                                if let Ok(encrypted) = encrypted {
+                                    drop(axum::serve(encrypted, routes).await);
+                                }
+                            }
+                        }
+                    };
                     tokio::select! {
-                        _ = serve => {}
+                        () = serve => {}
                         _ = stopped => {}
                     }
                     sampler.abort();
                 });
             })?;
-        Ok(Console { address, token, stop: Some(stop), thread: Some(thread) })
+        Ok(Console { address, is_encrypted, token, stop: Some(stop), thread: Some(thread) })
     }
 
     /// The address of the listener.
@@ -139,9 +165,14 @@ impl Console {
     /// database, if the server has a Unix socket. Later ones get a page that asks for a user and a
     /// password.
     pub fn link(&self) -> String {
+        let scheme = if self.is_encrypted { "https" } else { "http" };
+        let mut address = self.address;
+        if address.ip().is_unspecified() {
+            address.set_ip(Ipv4Addr::LOCALHOST.into());
+        }
         match &self.token {
-            Some(token) => format!("http://{}/?token={token}", self.address),
-            None => format!("http://{}/", self.address),
+            Some(token) => format!("{scheme}://{address}/?token={token}"),
+            None => format!("{scheme}://{address}/"),
         }
     }
 }

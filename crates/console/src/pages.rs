@@ -19,6 +19,7 @@ files! {
     "index.html": "index.html",
     "style.css": "style.css",
     "activity.js": "activity.js",
+    "advice.js": "advice.js",
     "app.js": "app.js",
     "cluster.js": "cluster.js",
     "decisions.js": "decisions.js",

@@ -1,7 +1,7 @@
 //! The SQL behind the pages: questions, each with a limit, and actions. Rows are in the order of
 //! the question, or else in that of the view: partitions by key.
 
-use postgres_protocol::escape::escape_literal;
+use postgres_protocol::escape::{escape_identifier, escape_literal};
 use serde::Deserialize;
 
 /// The most rows of an answer.
@@ -63,6 +63,14 @@ pub(crate) fn question(name: &str, part: &Part) -> Option<String> {
              rolsuper as is_superuser, current_user as user_name \
              from pg_roles where rolname = current_user"
             .to_owned(),
+        "advice" => "select * from isomer.advice".to_owned(),
+        "shard_keys" => "select * from isomer.shard_keys".to_owned(),
+        // Figures of each process, for the overview.
+        "processes" => "select coalesce(process, '') as process, name, labels, value \
+             from isomer.all_metrics where name in ('isomer_statement_duration_seconds_count', \
+             'isomer_statement_duration_seconds_sum', 'isomer_transactions_total', 'isomer_commits_total', \
+             'isomer_lock_waiters', 'isomer_routing_misses_total')"
+            .to_owned(),
         "decisions" => "select * from isomer.decisions order by number desc".to_owned(),
         "benefit" => "select * from isomer.benefit".to_owned(),
         "changes" => "select * from isomer.changes order by number desc".to_owned(),
@@ -107,6 +115,12 @@ pub(crate) enum Action {
     Approve { number: u64 },
     /// A proposal is not, and why.
     Reject { number: u64, because: Option<String> },
+    /// A plan waits for approval.
+    Propose { plan: String, because: Option<String> },
+    /// Another shard key of a table waits for approval.
+    ProposeShardKey { relation: String, column: String },
+    /// A process restarts; without a name the one that is asked.
+    Restart { process: Option<String> },
     /// The statement of a session is cancelled.
     CancelStatement { pid: u32 },
     /// A session is ended.
@@ -160,14 +174,35 @@ impl Action {
             }
             Action::Approve { number } => format!("alter system approve proposal {number}"),
             Action::Reject { number, because } => {
-                let why = because.as_deref().map(str::trim).filter(|why| !why.is_empty());
-                let why = why.map(|why| format!(" because {}", escape_literal(why).trim_start()));
-                format!("alter system reject proposal {number}{}", why.unwrap_or_default())
+                format!("alter system reject proposal {number}{}", reason(because.as_deref()))
+            }
+            Action::Propose { plan, because } => {
+                let plan = escape_literal(plan);
+                let because = reason(because.as_deref());
+                format!("alter system propose {}{because}", plan.trim_start())
+            }
+            Action::ProposeShardKey { relation, column } => {
+                // A relation of another schema than public has the schema in front.
+                let parts = relation.split('.').map(escape_identifier);
+                let table = parts.collect::<Vec<_>>().join(".");
+                let column = escape_identifier(column);
+                format!("alter system propose shard key of {table} ({column})")
+            }
+            Action::Restart { process: None } => "alter system restart".to_owned(),
+            Action::Restart { process: Some(name) } => {
+                format!("alter system restart node {}", escape_literal(name).trim_start())
             }
             Action::CancelStatement { pid } => format!("select pg_cancel_backend({pid})"),
             Action::EndSession { pid } => format!("select pg_terminate_backend({pid})"),
         }
     }
+}
+
+/// BECAUSE, if a reason is given.
+fn reason(because: Option<&str>) -> String {
+    let why = because.map(str::trim).filter(|why| !why.is_empty());
+    let why = why.map(|why| format!(" because {}", escape_literal(why).trim_start()));
+    why.unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -187,6 +222,20 @@ mod tests {
         let read = |text: &str| serde_json::from_str::<Action>(text).map(|action| action.sql());
         let sql = read(r#"{"action":"reconfiguration","control":"pause","number":7}"#);
         assert_eq!(sql.expect("an action"), "alter system pause reconfiguration 7");
+        for (text, wanted) in [
+            (
+                r#"{"action":"propose","plan":"split t at 5   # it's hot"}"#,
+                "alter system propose 'split t at 5   # it''s hot'",
+            ),
+            (
+                r#"{"action":"propose_shard_key","relation":"s.a\"b","column":"x\"); drop table t"}"#,
+                r#"alter system propose shard key of "s"."a""b" ("x""); drop table t")"#,
+            ),
+            (r#"{"action":"restart","process":"b'c"}"#, "alter system restart node 'b''c'"),
+            (r#"{"action":"restart"}"#, "alter system restart"),
+        ] {
+            assert_eq!(read(text).expect("an action"), wanted);
+        }
         for wrong in [
             r#"{"action":"autopilot","mode":"off'; drop table t"}"#,
             r#"{"action":"reconfiguration","control":"pause","number":"7; x"}"#,

@@ -7,7 +7,7 @@ use crate::{metrics, pages};
 use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HOST, LOCATION, ORIGIN, SET_COOKIE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use axum::middleware::{Next, from_fn};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -24,6 +24,8 @@ use tokio_postgres::SimpleQueryMessage;
 
 /// The longest body of a request.
 const BODY_BYTES_MAX: usize = 16 << 10;
+/// The longest body of an action, which may have a plan.
+const PLAN_BYTES_MAX: usize = 1 << 20;
 /// The time for the server to accept a connection while it is ready.
 const READY_WITHIN: Duration = Duration::from_secs(1);
 
@@ -49,27 +51,30 @@ pub(crate) fn routes(shared: Arc<Shared>) -> Router {
         .route("/api/me", get(me))
         .route("/api/live", get(live))
         .route("/api/ask/{name}", get(ask))
-        .route("/api/act", post(act))
+        .route("/api/act", post(act).layer(DefaultBodyLimit::max(PLAN_BYTES_MAX)))
         .route("/metrics", get(scrape))
         .route("/health", get(|| async { "ok\n" }))
         .route("/ready", get(ready))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .layer(from_fn(guard))
+        .layer(from_fn_with_state(shared.clone(), guard))
         .with_state(shared)
 }
 
 /// Accepts requests that are meant for this machine and, if they change something, come from the
 /// console's own pages.
-async fn guard(request: Request, next: Next) -> Response {
+async fn guard(State(shared): Console, request: Request, next: Next) -> Response {
+    let is_encrypted = shared.tls().is_some();
     let headers = request.headers();
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    if !is_here(host) {
+    // A browser has checked the name of an encrypted connection.
+    if !is_encrypted && !is_here(host) {
         let why = format!("the console answers at an address of this machine, not at \"{host}\"");
         return problem(StatusCode::MISDIRECTED_REQUEST, &why);
     }
     if request.method() != Method::GET {
         let origin = headers.get(ORIGIN).and_then(|origin| origin.to_str().ok());
-        if origin.is_some_and(|origin| origin != format!("http://{host}")) {
+        let scheme = if is_encrypted { "https" } else { "http" };
+        if origin.is_some_and(|origin| origin != format!("{scheme}://{host}")) {
             return problem(
                 StatusCode::FORBIDDEN,
                 "the request comes from a page of another origin",

@@ -41,11 +41,14 @@ pub(crate) struct Sessions {
     /// The token of the link, until its use.
     token: Mutex<Option<String>>,
     random: fn(&mut [u8]),
+    /// Further attributes of cookies.
+    attributes: &'static str,
 }
 
 impl Sessions {
-    pub(crate) fn new(random: fn(&mut [u8])) -> Sessions {
-        Sessions { open: Mutex::default(), token: Mutex::default(), random }
+    pub(crate) fn new(random: fn(&mut [u8]), is_encrypted: bool) -> Sessions {
+        let attributes = if is_encrypted { "; Secure" } else { "" };
+        Sessions { open: Mutex::default(), token: Mutex::default(), random, attributes }
     }
 
     fn secret(&self) -> String {
@@ -118,7 +121,8 @@ impl Sessions {
             }
         }
         open.insert(secret.clone(), Open { session, used_us: now_us });
-        Ok(format!("{NAME}={secret}; HttpOnly; SameSite=Strict; Path=/"))
+        let attributes = self.attributes;
+        Ok(format!("{NAME}={secret}; HttpOnly; SameSite=Strict; Path=/{attributes}"))
     }
 
     /// The session of a request.
@@ -137,7 +141,8 @@ impl Sessions {
         if let Some(secret) = secret_of(headers) {
             self.open.lock().remove(&secret);
         }
-        format!("{NAME}=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0")
+        let attributes = self.attributes;
+        format!("{NAME}=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0{attributes}")
     }
 }
 

@@ -52,6 +52,7 @@ impl Fixture {
         server.listen_in(folder.path()).expect("a socket");
         let options = ConsoleOptions {
             listen,
+            tls: None,
             server: server.address(),
             socket: Some(folder.path().to_owned()),
             figures: Arc::new(move || engine.figures()),
@@ -158,6 +159,9 @@ fn questions_are_answered_and_actions_are_carried_out() {
         "audit",
         "failovers",
         "rights",
+        "advice",
+        "shard_keys",
+        "processes",
     ];
     for name in names {
         let answer = fixture.get(&format!("/api/ask/{name}"), &owner);
@@ -187,6 +191,8 @@ fn requests_of_other_origins_and_for_other_hosts_are_refused() {
     let page = fixture.get("/", "");
     assert!(page.head.contains("content-security-policy: default-src 'self'"), "{}", page.head);
     assert!(page.body.contains("<title>Isomer</title>"));
+    let plan = format!(r#"{{"action":"propose","plan":"{}"}}"#, "x".repeat(2 << 20));
+    assert_eq!(fixture.post("/api/act", &owner, &plan).status, 413);
     let long = format!(r#"{{"user":"{}","password":""}}"#, "x".repeat(20_000));
     assert_eq!(fixture.post("/api/login", "", &long).status, 413);
 }
@@ -361,6 +367,12 @@ fn a_table_of_what_roles_may_do() {
         (r#"{"action":"reconfiguration","control":"resume","number":9}"#, [400, 400, 403]),
         (r#"{"action":"reconfiguration","control":"cancel","number":9}"#, [400, 400, 403]),
         (r#"{"action":"reconfiguration","control":"reverse","number":9}"#, [400, 400, 403]),
+        (r#"{"action":"propose","plan":"split t at five"}"#, [400, 400, 403]),
+        (r#"{"action":"propose_shard_key","relation":"t","column":"x"}"#, [400, 400, 403]),
+        // The server of this test cannot restart itself.
+        (r#"{"action":"restart"}"#, [400, 403, 403]),
+        (r#"{"action":"restart","process":"b"}"#, [400, 403, 403]),
+        (r#"{"action":"drain","site":99}"#, [400, 400, 403]),
         (r#"{"action":"checkpoint"}"#, [200, 403, 403]),
         // Without a session of this number nothing is done, and the server only warns.
         (r#"{"action":"cancel_statement","pid":999999}"#, [200, 200, 200]),
@@ -382,6 +394,7 @@ fn a_table_of_what_roles_may_do() {
         ("metrics", [true, true, true]),
         ("statements", [true, true, false]),
         ("audit", [true, true, false]),
+        ("processes", [true, true, true]),
     ] {
         assert_eq!([&owner, &steers, &looks].map(|who| rows(who, name)), wanted, "{name}");
     }
@@ -445,8 +458,9 @@ fn viewers_beyond_the_limit_are_refused_and_those_that_stop_reading_hold_up_no_o
     let host = fixture.console.address();
     let request = format!("GET /api/live HTTP/1.1\r\nhost: {host}\r\ncookie: {owner}\r\n\r\n");
     let mut refused = 0;
+    isomer_server::raise_limit();
     // None of them reads more than the status.
-    let viewers: Vec<TcpStream> = (0..300)
+    let viewers: Vec<TcpStream> = (0..1000)
         .map(|_| {
             let mut stream = fixture.connect();
             stream.write_all(request.as_bytes()).expect("it is read");
@@ -456,7 +470,7 @@ fn viewers_beyond_the_limit_are_refused_and_those_that_stop_reading_hold_up_no_o
             stream
         })
         .collect();
-    assert_eq!(refused, 300 - 256);
+    assert_eq!(refused, 1000 - 256);
     assert_eq!(fixture.get("/api/ask/sites", &owner).status, 200);
     drop(viewers);
 }
@@ -466,6 +480,7 @@ fn addresses_that_other_machines_reach_are_refused() {
     let fixture = Fixture::new();
     let options = ConsoleOptions {
         listen: SocketAddr::from(([0, 0, 0, 0], 0)),
+        tls: None,
         server: fixture.server.address(),
         socket: None,
         figures: Arc::new(Vec::new),
@@ -475,4 +490,224 @@ fn addresses_that_other_machines_reach_are_refused() {
     let Err(refused) = Console::start(options) else { panic!("other machines would reach it") };
     let refused = refused.to_string();
     assert!(refused.contains("0.0.0.0:0") && refused.contains("127.0.0.1"), "{refused}");
+}
+
+/// A connection to the server as the owner.
+fn client(fixture: &Fixture) -> Client {
+    let port = fixture.server.address().port();
+    let mut config = Client::configure();
+    config.host_path(fixture._folder.path()).port(port).user("isomer").dbname("isomer");
+    config.connect(NoTls).expect("the socket lets its owner in")
+}
+
+/// The first value of a query.
+fn value(client: &mut Client, sql: &str) -> String {
+    let messages = client.simple_query(sql).unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+    let row = messages.iter().find_map(|message| match message {
+        postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    });
+    row.unwrap_or_default()
+}
+
+/// Asks until the first value of a query is the wanted one.
+fn until(client: &mut Client, sql: &str, wanted: &str) {
+    for _ in 0..600 {
+        if value(client, sql) == wanted {
+            return;
+        }
+        client.batch_execute("select pg_sleep(0.1)").expect("a pause");
+    }
+    panic!("{sql} is {} and not {wanted}", value(client, sql));
+}
+
+#[test]
+fn advice_becomes_a_proposal_that_says_what_it_brought() {
+    let fixture = Fixture::new();
+    let owner = fixture.owner();
+    let mut client = client(&fixture);
+    client
+        .batch_execute(
+            "create table pairs (id int primary key, owner int not null, v int); \
+             insert into pairs select n, n % 1000, 0 from generate_series(1, 2000) n",
+        )
+        .expect("a table");
+    client.batch_execute("alter table pairs split at (1001)").expect("a split");
+    client.batch_execute("alter table pairs remaster at (1001) to site 2").expect("a move");
+    let advice = fixture.get("/api/ask/advice", &owner).body;
+    assert!(advice.contains("\"rows\":[]"), "little is no ground: {advice}");
+    let run = |client: &mut Client, times: u32| {
+        for at in 0..times {
+            let (one, other) = (at % 40 + 1, at % 40 + 1001);
+            let both = format!(
+                "begin; update pairs set v = v + 1 where id = {one}; \
+                 update pairs set v = v + 1 where id = {other}; end"
+            );
+            client.batch_execute(&both).expect("it commits");
+        }
+    };
+    run(&mut client, 400);
+    let across = "select round(across_percent) from isomer.advice limit 1";
+    assert_eq!(value(&mut client, across), "100");
+    // Both rows of a pair have the same owner, which would be a better key than the id.
+    let best = "select \"column\" from isomer.shard_keys where relation = 'pairs' limit 1";
+    assert_eq!(value(&mut client, best), "owner");
+    let keys = fixture.get("/api/ask/shard_keys", &owner).body;
+    assert!(keys.contains("SHARD BY (owner)"), "{keys}");
+
+    let of_metis = "from isomer.advice where planner = 'metis'";
+    let after = value(&mut client, &format!("select across_percent_after {of_metis}"));
+    assert!(after.parse::<f64>().is_ok_and(|percent| percent < 20.0), "{after}");
+    let plan = value(&mut client, &format!("select plan {of_metis}"));
+    let quoted = plan.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    let propose = format!(r#"{{"action":"propose","plan":"{quoted}","because":"it's advice"}}"#);
+    let proposed = fixture.post("/api/act", &owner, &propose);
+    assert_eq!(proposed.status, 200, "{}", proposed.body);
+    let twice = fixture.post("/api/act", &owner, &propose);
+    assert!(twice.status == 400 && twice.body.contains("proposal 1"), "{}", twice.body);
+    let by = "select proposed_by || ': ' || state from isomer.proposals";
+    assert_eq!(value(&mut client, by), "isomer: proposed");
+    let none = "select count(*) from isomer.changes where reason like '%metis%'";
+    assert_eq!(value(&mut client, none), "0", "nothing moves before it is approved");
+    let approve = r#"{"action":"approve","number":1}"#;
+    let approved = fixture.post("/api/act", &owner, approve);
+    assert_eq!(approved.status, 200, "{}", approved.body);
+    until(&mut client, "select state from isomer.proposals where number = 1", "done");
+    // The second of the last change belongs to neither side.
+    client.batch_execute("select pg_sleep(1.1)").expect("a pause");
+    run(&mut client, 100);
+    until(
+        &mut client,
+        "select before_at_one_site_percent < 10 and after_at_one_site_percent > 80 \
+         and after_transactions > 20 and after_mean_us > 0 from isomer.proposals where number = 1",
+        "t",
+    );
+
+    // Another shard key waits for approval as well, and is then a job of the server.
+    let propose = r#"{"action":"propose_shard_key","relation":"pairs","column":"owner"}"#;
+    let proposed = fixture.post("/api/act", &owner, propose);
+    assert_eq!(proposed.status, 200, "{}", proposed.body);
+    let shard_by = "select coalesce(shard_by, '') from isomer.tables where name = 'pairs'";
+    assert_eq!(value(&mut client, shard_by), "");
+    let approve = r#"{"action":"approve","number":2}"#;
+    assert_eq!(fixture.post("/api/act", &owner, approve).status, 200);
+    until(&mut client, "select state from isomer.proposals where number = 2", "done");
+    assert_eq!(value(&mut client, shard_by), "owner");
+    let again = fixture.post("/api/act", &owner, propose);
+    assert!(again.status == 400 && again.body.contains("already"), "{}", again.body);
+    run(&mut client, 10);
+}
+
+#[test]
+fn a_proposal_is_refused_when_the_design_has_changed_meanwhile() {
+    let fixture = Fixture::new();
+    let owner = fixture.owner();
+    let mut client = client(&fixture);
+    client.batch_execute("create table t (id int primary key)").expect("a table");
+    let propose = r#"{"action":"propose","plan":"split t at 5","because":"it grows"}"#;
+    assert_eq!(fixture.post("/api/act", &owner, propose).status, 200);
+    client.batch_execute("alter table t split at (5)").expect("a split");
+    let approved = fixture.post("/api/act", &owner, r#"{"action":"approve","number":1}"#);
+    assert_eq!(approved.status, 400, "{}", approved.body);
+    assert!(approved.body.contains("on the design as it is"), "{}", approved.body);
+    let shown = fixture.get("/api/ask/proposals", &owner).body;
+    assert!(shown.contains("refused"), "{shown}");
+}
+
+#[test]
+fn statements_over_several_sites_name_the_rows_because_of_which() {
+    let fixture = Fixture::new();
+    let mut client = client(&fixture);
+    client.batch_execute("create table t (id int primary key, v int)").expect("a table");
+    client.batch_execute("insert into t values (1, 0), (900, 0)").expect("rows");
+    client.batch_execute("alter table t split at (500)").expect("a split");
+    client.batch_execute("alter table t remaster at (500) to site 2").expect("a move");
+    client.batch_execute("update t set v = 1").expect("it commits");
+    client.batch_execute("update t set v = 2 where id = 1").expect("it commits");
+    let across = "select across from isomer.all_statements where query = 'update t set v = ?'";
+    assert_eq!(value(&mut client, across), "t[1] at s1, t[900] at s2");
+    let alone = "select coalesce(across, 'none') from isomer.all_statements \
+                 where query = 'update t set v = ? where id = ?'";
+    assert_eq!(value(&mut client, alone), "none");
+}
+
+/// Accepts the certificate of the test.
+fn tls_client(certificate: rustls::pki_types::CertificateDer<'static>) -> rustls::ClientConfig {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(certificate).expect("a certificate");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth()
+}
+
+#[test]
+fn at_other_addresses_the_console_is_encrypted() {
+    let fixture = Fixture::new();
+    let folder = TempDir::new().expect("a folder");
+    let made =
+        rcgen::generate_simple_self_signed(vec!["shop.example".to_owned()]).expect("a certificate");
+    let [cert, key] = ["cert.pem", "key.pem"].map(|name| folder.path().join(name));
+    std::fs::write(&cert, made.cert.pem()).expect("a file");
+    std::fs::write(&key, made.signing_key.serialize_pem()).expect("a file");
+    let private = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o600);
+    std::fs::set_permissions(&key, private).expect("a mode");
+    let options = ConsoleOptions {
+        listen: SocketAddr::from(([0, 0, 0, 0], 0)),
+        tls: Some(isomer_server::Tls::open(&cert, &key).expect("a certificate")),
+        server: fixture.server.address(),
+        socket: Some(fixture._folder.path().to_owned()),
+        figures: Arc::new(Vec::new),
+        clock,
+        random,
+    };
+    let console = Console::start(options).expect("a free port");
+    let link = console.link();
+    assert!(link.starts_with("https://127.0.0.1:"), "{link}");
+    let port = console.address().port();
+    let tls = Arc::new(tls_client(made.cert.der().clone()));
+    let send = |request: &str| {
+        let name = "shop.example".try_into().expect("a name");
+        let mut session = rustls::ClientConnection::new(tls.clone(), name).expect("a client");
+        let mut socket = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+        let mut stream = rustls::Stream::new(&mut session, &mut socket);
+        stream.write_all(request.as_bytes()).expect("it is read");
+        let mut answer = Vec::new();
+        // The server may close the socket without a last word of TLS.
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8(answer).expect("a text")
+    };
+    // A client that says nothing delays no other.
+    let silent = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+    let path = &link[link.find("/?").expect("a token")..];
+    let entered = send(&format!(
+        "GET {path} HTTP/1.1\r\nhost: shop.example:{port}\r\nconnection: close\r\n\r\n"
+    ));
+    assert!(entered.starts_with("HTTP/1.1 303"), "{entered}");
+    let cookie = entered.lines().find_map(|line| line.strip_prefix("set-cookie: "));
+    let cookie = cookie.expect("a session");
+    assert!(cookie.contains("; Secure"), "{cookie}");
+    let cookie = cookie.split(';').next().expect("a name");
+    let act = |origin: &str| {
+        let body = r#"{"action":"checkpoint"}"#;
+        send(&format!(
+            "POST /api/act HTTP/1.1\r\nhost: shop.example:{port}\r\ncookie: {cookie}\r\norigin: {origin}\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+            body.len()
+        ))
+    };
+    let done = act(&format!("https://shop.example:{port}"));
+    assert!(done.starts_with("HTTP/1.1 200"), "{done}");
+    for origin in [format!("http://shop.example:{port}"), "https://evil.example".to_owned()] {
+        assert!(act(&origin).starts_with("HTTP/1.1 403"), "{origin}");
+    }
+    // Without encryption there is no answer.
+    let mut plain = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+    plain.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").expect("it is sent");
+    let mut answer = String::new();
+    let _ = plain.read_to_string(&mut answer);
+    assert!(!answer.contains("HTTP/1.1"), "{answer}");
+    drop(silent);
 }

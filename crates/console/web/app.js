@@ -6,6 +6,7 @@ import overview from "/overview.js";
 import design from "/design.js";
 import decisions from "/decisions.js";
 import jobs from "/jobs.js";
+import advice from "/advice.js";
 import statements from "/statements.js";
 import activity from "/activity.js";
 import cluster from "/cluster.js";
@@ -15,7 +16,7 @@ import metrics from "/metrics.js";
 const HOUR = 3600;
 const REFRESH_MS = 3000;
 const PAGES = {
-  overview: ["Overview", overview], design: ["Design", design], decisions: ["Decisions", decisions], jobs: ["Jobs", jobs],
+  overview: ["Overview", overview], design: ["Design", design], decisions: ["Decisions", decisions], jobs: ["Jobs", jobs], advice: ["Advice", advice],
   statements: ["Statements", statements], activity: ["Activity", activity], cluster: ["Cluster", cluster], history: ["History", history], metrics: ["Metrics", metrics],
 };
 const samples = [];

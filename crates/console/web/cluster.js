@@ -2,13 +2,32 @@
 
 import { ask, button, bytes, el, meter, ms, part, percent, shell, site, table, tag, when, whole } from "/ui.js";
 
-const RESTART = el("p", { class: "lead" }, "A drained site has no partitions until a plan or the autopilot brings some. To restart processes one after the other: isomer cluster restart.");
+const RESTART = el("p", { class: "lead" }, "A drained site has no partitions until a plan or the autopilot brings some. Processes that restart begin anew as the program that is installed then. To restart all, one after the other: isomer cluster restart.");
 
 /** Moves everything away from a site, after a question. */
 function drain(r) {
   if (!shell.may || !(Number(r.masters) + Number(r.replicas))) return "";
   return button("Drain", { action: "drain", site: Number(r.site.slice(1)) }, { label: `Drain ${r.site}`, kind: "danger",
     asks: [`Drain ${r.site}`, `A plan moves its ${whole(r.masters)} masters and ${whole(r.replicas)} replicas to other sites while the database is used. Jobs shows it, and can pause, cancel and reverse it.`, { action: "Drain it", danger: true }] });
+}
+
+/** The processes by the sites that they have; this one has the name "". */
+function processes(sites) {
+  const found = new Map();
+  for (const { site: name, health } of sites) {
+    const node = /at node (\S+)/.exec(health)?.[1] ?? (/^(ok|full|failed)/.test(health) ? "" : null);
+    if (node !== null) found.set(node, [...(found.get(node) || []), name]);
+  }
+  return [...found].map(([name, own]) => ({ name, sites: own }));
+}
+
+/** Restarts a process, after a question. */
+function restart(p, all) {
+  if (!shell.superuser) return "";
+  const what = p.name || "this process";
+  const text = all.length > 1 ? "Its partitions are served by other processes meanwhile, where they have copies; others wait. Nothing is restarted while a site is down or a backup is missing."
+    : "It is the only process: nothing is served until it is back, which takes seconds. Transactions get ten seconds to end. Log in again afterwards.";
+  return button("Restart", { action: "restart", ...(p.name ? { process: p.name } : {}) }, { label: `Restart ${what}`, kind: "danger", asks: [`Restart ${what}`, text, { action: "Restart it", danger: true }] });
 }
 
 export default async function cluster(main, live) {
@@ -22,6 +41,8 @@ export default async function cluster(main, live) {
       ["memory", (r) => (r.memory_max ? meter(Number(r.memory_bytes) / Number(r.memory_max), `${bytes(r.memory_bytes)} of ${bytes(r.memory_max)}`) : bytes(r.memory_bytes)), "number"],
       ["masters", (r) => whole(r.masters), "number"], ["replicas", (r) => whole(r.replicas), "number"], ["commits at one site", (r) => whole(r.commits), "number"],
       ["over several sites", (r) => whole(r.coordinated), "number"], ["log written", (r) => bytes(r.log_bytes), "number"], ["", drain, "actions"]], "None."), RESTART));
+    const all = processes(sites);
+    box.append(part("Processes", null, table(all, [["process", (p) => p.name || "this one"], ["sites", (p) => el("span", { class: "key" }, ...p.sites.map(site))], ["", (p) => restart(p, all), "actions"]], "None.")));
     // The new elements take over the focus.
     if (focused) box.querySelector(`[aria-label="${focused}"]`)?.focus();
     lost.replaceChildren(part("Failovers", null, table(failovers, [["when", (r) => when(r.at), "when"], ["site", (r) => site(r.site)], ["event", (r) => r.event, "text"]], "No site was taken over from.")));

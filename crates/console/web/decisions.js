@@ -1,11 +1,13 @@
 // Decisions and proposals: what the autopilot wants or did, why, and what it brought; and the switches.
 
-import { act, ask, button, confirmed, el, part, percent, readable, row, setting, shell, short, table, tag, us, when, whole } from "/ui.js";
+import { act, ask, button, confirmed, date, el, part, percent, readable, row, setting, shell, short, table, tag, us, when, whole } from "/ui.js";
 
 const MODES = {
   off: "Only operators change placement.", recommend: "Decisions are shown, and nothing is changed.",
   approve: "Plans wait below for an operator.", auto: "What pays is carried out.",
 };
+/** Fewer transactions than this say little. */
+const FEW = 20;
 const KINDS = { proposed: "info", approved: "info", running: "info", done: "good", refused: "bad", rejected: "", expired: "" };
 const number = (n) => (n === null || n === undefined ? null : Number(n));
 
@@ -15,6 +17,32 @@ function brought(decision) {
   const saved = Number(decision.measured_us), before = number(decision.before_us), after = number(decision.after_us);
   const way = saved >= 0 ? "faster" : "slower";
   return before ? `${us(before)} before, ${us(after)} after: ${percent(Math.abs(saved) / before)} ${way}` : `${us(Math.abs(saved))} ${way}`;
+}
+
+/** What a plan brought for all transactions, in words; or why that is not known. */
+function effect(p) {
+  if (p.state !== "done") return null;
+  const known = (side) => Number(p[`${side}_transactions`] ?? 0);
+  if (p.after_transactions === null) return "nothing was measured in the minute after it";
+  if (known("before") < FEW || known("after") < FEW) return `not known yet: ${whole(known("before"))} transactions were measured before, ${whole(known("after"))} after, and ${FEW} are needed`;
+  const side = (name) => [percent(p[`${name}_at_one_site_percent`] / 100), us(p[`${name}_mean_us`]), us(p[`${name}_p99_us`])];
+  const [before, after] = [side("before"), side("after")];
+  return `at one site ${before[0]} → ${after[0]}, mean duration ${before[1]} → ${after[1]}, 99th percentile ${before[2]} → ${after[2]}`;
+}
+
+/** Errors of forecasts over time: a point for each measured decision. */
+function errors(rows) {
+  const of = rows.map((r) => ({ at: date(r.at), foretold: Number(r.foretold_us), measured: Number(r.measured_us), number: r.number }))
+    .filter((r, at) => r.at && r.foretold > 0 && rows[at].measured_us !== null).reverse().slice(-60);
+  if (of.length === 0) return el("p", { class: "none" }, "No decision was measured yet: that takes transactions on its ranges after its changes.");
+  const most = 200;
+  const bars = of.map((r) => {
+    const error = Math.min(most, Math.abs(r.measured / r.foretold - 1) * 100);
+    const piece = el("i", { class: error > 100 ? "c1" : "c4", title: `decision ${r.number} at ${when(r.at.toISOString().replace("T", " ").replace("Z", "+00"))}: foretold ${us(r.foretold)}, measured ${us(r.measured)}` });
+    piece.style.height = `${Math.max(2, (100 * error) / most)}%`;
+    return piece;
+  });
+  return el("div", { class: "bars", role: "img", "aria-label": `Errors of the last ${of.length} measured decisions, the newest at the right` }, ...bars);
 }
 
 function proposal(p, decision, may) {
@@ -31,7 +59,7 @@ function proposal(p, decision, may) {
     el("div", {}, p.reason),
     el("div", { class: "facts" }, fact("changes", whole(p.changes)), fact("foretold to save a transaction", us(decision?.foretold_us)), fact("foretold to cost once", us(decision?.costs_us ?? p.costs_us)),
       fact("decided", p.decided_by && `by ${p.decided_by} at ${when(p.decided)}`), fact("because", p.because), fact("outcome", p.outcome),
-      fact("plan", p.reconfiguration && `number ${p.reconfiguration}`), fact("brought", brought(decision))),
+      fact("plan", p.reconfiguration && `number ${p.reconfiguration}`), fact("brought to its transactions", brought(decision)), fact("brought to all", effect(p)), fact("proposed by", p.proposed_by)),
     el("details", { open: p.state === "proposed" && Number(p.changes) <= 6 }, el("summary", {}, "Changes"), el("pre", {}, p.plan)));
 }
 
@@ -65,7 +93,7 @@ export default async function decisions(main, live) {
     const open = proposals.filter((p) => ["proposed", "approved", "running"].includes(p.state)).sort((a, b) => saves(b) - saves(a));
     const over = proposals.filter((p) => !open.includes(p));
     const none = mode === "approve" ? "No proposal waits. The autopilot proposes a plan when the load shows that one pays." : "No proposal waits. In the mode approve, plans wait here for your decision.";
-    const shown = over.slice(0, 8);
+    const shown = over.slice(0, 12);
     list.replaceChildren(part("Proposals", open.length ? `${open.length} open` : null, ...(open.length ? open.map((p) => proposal(p, decision(p), may)) : [el("p", { class: "none" }, none)])));
     ended.replaceChildren(shown.length ? part("Decided proposals", "Newest first, with what they brought.", ...shown.map((p) => proposal(p, decision(p), may))) : "");
     const good = (r) => /^made/.test(r.outcome || ""), bad = (r) => /not made|refused/.test(r.outcome || "");
@@ -73,6 +101,7 @@ export default async function decisions(main, live) {
       ...[["decisions that changed the design", whole(benefit.decisions)], ["measured", whole(benefit.measured)], ["median error of the forecast", benefit.median_error_percent === null ? "–" : percent(benefit.median_error_percent / 100)],
         ["brought what was foretold", benefit.as_foretold_percent === null ? "–" : percent(benefit.as_foretold_percent / 100)], ["taken back", benefit.taken_back_percent === null ? "–" : percent(benefit.taken_back_percent / 100)]]
         .map(([name, value]) => el("div", {}, el("span", {}, name), el("b", {}, value))))) : el("p", { class: "none" }, "No decision was measured yet.")),
+    part("Errors of forecasts over time", "Each bar is a decision: how far the measured saving is from the foretold one, up to 200 %.", errors(rows)),
     part("Decisions", "Newest first. Foretold and measured are savings for each transaction that uses the ranges.", table(rows, [
       ["", (r) => r.number, "number"], ["when", (r) => when(r.at), "when"], ["change", (r) => r.change, "code"], ["reason", (r) => r.reason, "text"],
       ["outcome", (r) => tag(readable(r.outcome) || "–", good(r) ? "good" : bad(r) ? "bad" : "")], ["foretold", (r) => us(r.foretold_us), "number"], ["measured", (r) => us(r.measured_us), "number"],

@@ -1,6 +1,6 @@
 // Jobs: plans with their progress, and the changes under way.
 
-import { ask, button, el, part, row, shell, table, tag, us, when, whole } from "/ui.js";
+import { ask, button, bytes, el, part, row, shell, table, tag, us, when, whole } from "/ui.js";
 
 const KINDS = { running: "info", paused: "warn", undoing: "warn", done: "good", cancelled: "", failed: "bad" };
 const BACK = "What it has made is taken back, the last change first.";
@@ -22,6 +22,12 @@ function progress(plan) {
   return el("span", { class: "meter" }, `${plan.made} of ${plan.changes}`, el("i", { "aria-hidden": "true" }, fill));
 }
 
+/** The 99th percentile of transactions before and during a plan. */
+function disturbance(plan) {
+  if (!plan.p99_us) return "too few transactions";
+  return plan.quiet_p99_us ? `${us(plan.quiet_p99_us)} before, ${us(plan.p99_us)} since` : `${us(plan.p99_us)} since`;
+}
+
 export default async function jobs(main, live) {
   const box = el("div"), now = el("div");
   main.append(el("div", { class: "title" }, el("h1", {}, "Jobs"), el("span")), box, now);
@@ -32,8 +38,8 @@ export default async function jobs(main, live) {
     if (state !== drawn) {
       drawn = state;
       box.replaceChildren(part("Plans", "Plans that an operator asked for or approved. Each can be paused, cancelled and reversed.", table(plans, [
-        ["", (r) => r.number, "number"], ["state", (r) => tag(r.state, KINDS[r.state])], ["changes made", progress, "number"], ["rows copied", (r) => whole(r.rows), "number"],
-        ["begun", (r) => when(r.begun), "when"], ["ended", (r) => when(r.ended), "when"], ["reason", (r) => r.reason, "text"], ["next or error", (r) => r.error || r.next || "–", "code"],
+        ["", (r) => r.number, "number"], ["state", (r) => tag(r.state, KINDS[r.state])], ["changes made", progress, "number"], ["rows copied", (r) => whole(r.rows), "number"], ["bytes", (r) => bytes(r.bytes), "number"],
+        ["begun", (r) => when(r.begun), "when"], ["ended", (r) => (r.ended ? when(r.ended) : r.ends ? `about ${when(r.ends)}` : "–"), "when"], ["99th percentile", disturbance, "text"], ["reason", (r) => r.reason, "text"], ["next or error", (r) => r.error || r.next || "–", "code"],
         ["", controls, "actions"]], "No plan since the server was started. ALTER SYSTEM RECONFIGURE begins one, and so does an approved proposal.")));
     }
     now.replaceChildren(part("Under way", null, table(changes, [["change", (r) => r.change, "code"], ["reason", (r) => r.reason, "text"], ["state", (r) => tag(r.state, "info")], ["for", (r) => us(r.for_us), "number"]], "No change of the design is under way.")));
