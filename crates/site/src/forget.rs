@@ -25,8 +25,12 @@ use crate::partition::Table;
 use crate::record::{Event, FrameWriter, Record};
 use crate::site::Site;
 use crate::tail::{end_tail_of, forget_masters};
+use futures_util::future::{Either, select};
 use isomer_design::{Backups, Key, KeyRange, SiteSet, TableId};
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 impl Site {
     /// Ends all partitions of a table at this site. Running readers finish; the rows are freed
@@ -79,14 +83,24 @@ impl Site {
     /// Locks all partitions of a table, in key order: first those that the site masters, then its
     /// replicas. A commit may have locked the former until other sites have taken over from one
     /// that has failed. Replicas that are to take over must not be locked during that wait.
+    ///
+    /// Begins again if the site becomes the master of a partition that is not locked yet, or a
+    /// replica of it: a transaction may lock that partition, and wait for one that is locked here.
     pub(crate) async fn hold_all(&self, table: &Table) -> Held {
         'again: loop {
             let mut held = Held::default();
             let (masters, replicas): (Vec<_>, Vec<_>) =
                 table.overlapping(&KeyRange::all()).into_iter().partition(|p| p.is_master());
+            let have_changed =
+                || !masters.iter().all(|p| p.is_master()) || replicas.iter().any(|p| p.is_master());
             for partition in masters.iter().chain(&replicas) {
-                if !held.wait_for(partition).await {
-                    continue 'again;
+                let changed = poll_fn(|cx| {
+                    self.ticked.register(cx.waker());
+                    if have_changed() { Poll::Ready(()) } else { Poll::Pending }
+                });
+                match select(pin!(held.wait_for(partition)), pin!(changed)).await {
+                    Either::Left((true, _)) if !have_changed() => {}
+                    _ => continue 'again,
                 }
             }
             return held;
