@@ -35,7 +35,7 @@
 //! | a release of mastership | the partition's tickets, which the next master need not know, and an acknowledgement of all by the next master |
 //! | a site that has recovered | acknowledgements of all that it masters, as it does not know what backups had |
 //! | a change that adds a copy | its acknowledgement of earlier commits, and that it keeps the tail up to there: from then on it counts |
-//! | a change that drops a copy | acknowledgements by enough others of the commits that it has acknowledged |
+//! | a change that drops a copy | acknowledgements by enough others of the commits that it has acknowledged, as far as this master may know: before its term, its last restart or a merge, of all |
 //!
 //! Locks are released earlier: other transactions may read and write unacknowledged versions, and
 //! their replies wait in turn. A request with [asynchronous
@@ -155,6 +155,9 @@ impl Asked<'_> {
 #[derive(Default)]
 struct Book {
     reached: SmallVec<[(SiteId, Version); 2]>,
+    /// Followers may have acknowledged versions up to this one to an earlier master, to an earlier
+    /// run of this one, or for a part that was merged.
+    unknown: Version,
     learners: SiteSet,
     /// Followers whose copies are about to be dropped.
     leaving: SiteSet,
@@ -210,9 +213,10 @@ impl Book {
         }
     }
 
-    /// The last version that a follower has acknowledged.
+    /// The last version that a follower may have acknowledged, here or elsewhere.
     fn reached_by(&self, site: SiteId) -> Version {
-        self.reached.iter().find(|(other, _)| *other == site).map_or(0, |(_, reached)| *reached)
+        let reached = self.reached.iter().find(|(other, _)| *other == site);
+        reached.map_or(0, |(_, reached)| *reached).max(self.unknown)
     }
 
     /// True if enough of the followers that count have this version.
@@ -513,7 +517,8 @@ impl Site {
 
     /// Stops counting a follower whose copy is to be dropped, once enough other backups have
     /// acknowledged the version that it has. Otherwise its copy could be the only one of some
-    /// commits. Does not wait for fenced followers, nor for those that leave at the same time.
+    /// commits. Does not wait for fenced followers, nor for those that leave at the same time. A
+    /// learner has acknowledged nothing that a reply rests on, so it leaves at once.
     ///
     /// # Errors
     /// [`Refusal::Unfit`] if the others have not after [`PATIENCE_NS`].
@@ -537,6 +542,7 @@ impl Site {
                 let mut waits = self.backups.waits.lock();
                 let book = waits.books.entry(place.clone()).or_default();
                 if is_lost
+                    || book.learners.contains(site)
                     || book.is_safe(&others, &self.asked(backups.count), book.reached_by(site))
                 {
                     // Its later acknowledgements do not count.
@@ -556,6 +562,15 @@ impl Site {
         }
         self.recount(partition);
         Ok(())
+    }
+
+    /// This site has become the master of a partition, or has merged it: it does not know which
+    /// versions followers have acknowledged up to now.
+    pub(crate) fn begin_acks(&self, partition: &SitePartition, version: Version) {
+        if partition.is_master() && self.is_backed(partition.table) {
+            let mut waits = self.backups.waits.lock();
+            waits.books.entry(place(partition)).or_default().unknown = version;
+        }
     }
 
     /// Stores acknowledgements of a partition from now on, also if no ticket is open.
@@ -660,6 +675,7 @@ impl Site {
     /// Moves the tickets of the right partition to the left one, which is at `version` after the
     /// merge.
     pub(crate) fn merge_tickets(&self, left: &SitePartition, right: &Key, version: Version) {
+        self.begin_acks(left, version);
         let (left, right) = (place(left), (left.table, right.clone()));
         let mut waits = self.backups.waits.lock();
         let Some(merged) = waits.books.remove(&right) else { return };
@@ -768,6 +784,7 @@ impl Site {
     /// what followers have. The next tick asks them. Closes tickets that need no acknowledgement.
     pub(crate) fn expect_acks(&self, table: &Table) {
         for (_, partition) in table.partitions.load().iter().filter(|(_, p)| p.is_master()) {
+            self.begin_acks(partition, partition.version());
             self.recount(partition);
             self.begin_keeping(partition);
             let ticket = self.open_ticket(table.backups(), partition, partition.version());

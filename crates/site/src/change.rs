@@ -196,9 +196,15 @@ impl Site {
             self.lasting(self.log.end()).await?;
             return Ok(replace_tail_of(self, site).await?);
         }
-        // Not under the lock: its holder may wait for this follower.
-        self.stop_counting(&partition, site).await?;
-        let (_, partition, held) = self.lock_mastered(table, start).await?;
+        let (partition, held) = loop {
+            // Not under the lock: its holder may wait for this follower.
+            self.stop_counting(&partition, site).await?;
+            let (_, locked, held) = self.lock_mastered(table, start).await?;
+            // It counts again if its subscription has arrived meanwhile.
+            if !self.is_backed(table) || self.is_learner(&locked, site) {
+                break (locked, held);
+            }
+        };
         self.end_all_learning(&partition);
         // The event itself still goes to the follower, as the last one of its stream.
         let position = loop {
@@ -385,6 +391,7 @@ impl Site {
             partition.set_term(Term { begin, first });
             partition.become_master();
         })?;
+        self.begin_acks(&partition, partition.version());
         self.expect_followers(&followers, begin);
         self.begin_keeping(&partition);
         drop(held);

@@ -187,6 +187,7 @@ impl Site {
         partition.set_term(Term { begin, first });
         partition.become_master();
         partition.set_position(position);
+        self.begin_acks(&partition, to);
         if let Some(table) = self.table(table) {
             // Followers have the events that the failed site had acknowledged; they may lack the
             // others.
