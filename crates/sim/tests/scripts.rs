@@ -27,7 +27,7 @@
 //!   processes s1+s2 s3+s4                    before `open`: the sites of each process
 //!   gone s1 s2 · returns s1 s2               their process fails, and others take over; it rejoins
 //!   checkpoint s1                            makes one
-//!   wait                                     100 ms pass
+//!   wait · wait 60                           100 ms pass · 6 s pass
 //!   settle                                   … or why it does not
 //!   show design | holdings | copies | log s1
 //!   quietly …                                runs a command without output

@@ -11,7 +11,9 @@
 //! Each step is atomic at its site and idempotent. A site that does not answer is asked again until
 //! it does. So a change completes, or is refused at its first step with the old design in force. If
 //! the database is closed before, the next start reads from the sites how far the change has come.
-//! Only `add_replica` can be refused after its first step, and it is then undone.
+//! Only `add_replica` can be refused after its first step. It is then undone, unless the copy has
+//! acknowledged commits that no other backup has: then the copy is needed, and the change is
+//! completed.
 //!
 //! A site whose log [has failed](Transport::failure) will never take its step. A mastership that
 //! was released to it returns to the old master by the same promotion as in a takeover
@@ -121,7 +123,9 @@ async fn add_replica<T: Transport>(
         answer => answer,
     };
     let Err(refusal) = backed else { return Ok(made) };
-    passing_by(transport, master, Step::Unfollow(table, start.clone(), site)).await?;
+    if !is_unfollowed(transport, (table, start), (master, site), is_in_the_way).await? {
+        return Ok(made);
+    }
     if is_in_the_way {
         // The site has an older copy that follows another master. That copy is kept until its
         // master restarts, because it may hold the only surviving version ([`super::membership`]).
@@ -134,6 +138,36 @@ async fn add_replica<T: Transport>(
     };
     unless_given_up(transport, site, end, is_given_up).await?;
     Err(refusal)
+}
+
+/// Ends the following of a site whose copy was refused. Returns false if the copy stays: it is the
+/// only one with some acknowledged commits, and has become a backup since, or its site has failed.
+/// The evacuation of that site then removes the copy.
+pub(super) async fn is_unfollowed<T: Transport>(
+    transport: &T,
+    (table, start): (TableId, &Key),
+    (master, site): (SiteId, SiteId),
+    is_in_the_way: bool,
+) -> Result<bool, Refusal> {
+    loop {
+        let unfollow = Step::Unfollow(table, start.clone(), site);
+        let needed = match passing_by(transport, master, unfollow).await {
+            Err(refusal @ Refusal::Unfit { .. }) => refusal,
+            done => return done.map(|()| true),
+        };
+        if transport.failure(site).is_some() {
+            return Ok(false);
+        }
+        if transport.is_closing() {
+            return Err(needed);
+        }
+        // A site with an older copy in the way cannot become a backup.
+        let backed_by = Step::BackedBy(table, start.clone(), site);
+        if !is_in_the_way && ask(transport, master, backed_by).await.is_ok() {
+            return Ok(false);
+        }
+        transport.retry(master).await;
+    }
 }
 
 /// Makes a site acquire a mastership that another site has released to it. Returns false if one of

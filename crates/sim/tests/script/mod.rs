@@ -132,7 +132,9 @@ impl Runner {
                 String::new()
             }
             "wait" => {
-                self.world().run_for(WAIT_NS, || false);
+                let times = if rest.is_empty() { Ok(1) } else { rest.parse::<u64>() };
+                let times = times.map_err(|_| format!("`{rest}` is no number of times"))?;
+                self.world().run_for(times * WAIT_NS, || false);
                 String::new()
             }
             "settle" => self.settle(),
