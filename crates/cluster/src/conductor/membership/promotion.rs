@@ -9,6 +9,7 @@
 use super::{Place, placement};
 use crate::conductor::{Conductor, protocol};
 use crate::transport::Transport;
+use futures_util::future::join_all;
 use isomer_design::{Change, SiteId, SiteSet, Version};
 use isomer_site::Step;
 
@@ -71,24 +72,35 @@ pub(super) async fn promote<T: Transport>(
 }
 
 /// Makes followers of a partition follow the promoted site, if they can, and returns these. The
-/// others have no master from then on.
+/// others have no master from then on. A follower stays one if it cannot be unfollowed, because its
+/// site has failed: its evacuation removes it.
 async fn turn<T: Transport>(
     transport: &T,
     (table, start): &Place,
     version: Version,
     to: SiteId,
-    (mut followers, able): (SiteSet, SiteSet),
+    (followers, able): (SiteSet, SiteSet),
 ) -> SiteSet {
-    for site in followers.clone().iter() {
+    let mut turned = SiteSet::EMPTY;
+    for site in able.iter() {
         let turn = Step::Turn(*table, start.clone(), version, to);
-        if able.contains(site) && transport.step(site, turn).await.is_ok() {
-            continue;
+        if transport.step(site, turn).await.is_ok() {
+            turned.insert(site);
         }
-        followers = followers.without(site);
-        let unfollow = Step::Unfollow(*table, start.clone(), site);
-        let _ = protocol::ask(transport, to, unfollow).await;
     }
-    followers
+    // Afterwards: a follower is unfollowed once those that have turned have as much as it may have.
+    let left = &followers - &turned;
+    let left = left.iter().map(|site| async move {
+        let pair = (to, site);
+        let unfollowed = protocol::is_unfollowed(transport, (*table, start), pair, true).await;
+        (site, unfollowed.unwrap_or(true))
+    });
+    for (site, is_unfollowed) in join_all(left.collect::<Vec<_>>()).await {
+        if !is_unfollowed {
+            turned.insert(site);
+        }
+    }
+    turned
 }
 
 /// Makes sites discard what they have of a partition. A site that is down does so when it is
