@@ -129,7 +129,7 @@ fn a_site_is_removed_once_it_is_readmitted() {
     assert!(world.is_done(made));
     // Site 3 returns while site 2 is down, which must hear that before site 3 is a member.
     world.crash_hard(S2);
-    assert!(world.is_done(lose(&cluster, S3)));
+    assert!(!world.is_done(lose(&cluster, S3)), "it cannot ask site 2");
     world.start(S3);
     world.wait_for_again(S3);
     cluster.conductor.site_returned(S3);
