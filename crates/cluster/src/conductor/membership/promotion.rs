@@ -88,7 +88,8 @@ async fn turn<T: Transport>(
             turned.insert(site);
         }
     }
-    // Afterwards: a follower is unfollowed once those that have turned have as much as it may have.
+    // Afterwards: the new master unfollows a site once the followers that have turned have all of
+    // its events.
     let left = &followers - &turned;
     let left = left.iter().map(|site| async move {
         let pair = (to, site);
