@@ -76,7 +76,10 @@ pub(crate) fn question(name: &str, part: &Part) -> Option<String> {
         "changes" => "select * from isomer.changes order by number desc".to_owned(),
         "jobs" => "select * from isomer.jobs".to_owned(),
         "reconfigurations" => {
-            "select * from isomer.reconfigurations order by number desc".to_owned()
+            // Not the plan, which may have many changes.
+            "select number, reason, state, changes, made, rows, next, begun, ended, error, bytes, ends, \
+             quiet_p99_us, p99_us from isomer.reconfigurations order by number desc"
+                .to_owned()
         }
         "sessions" => "select pid, usename, application_name, client_addr, state, wait_event_type, wait_event, \
              array_to_string(pg_blocking_pids(pid), ' ') as blocked_by, \

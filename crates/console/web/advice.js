@@ -15,10 +15,12 @@ const change = (before, after) => el("span", {}, before, " \u2192 ", el("b", {},
 const isIdle = (r) => Number(r.changes) === 0;
 
 function placement(r) {
-  const better = Number(r.across_percent_after) < Number(r.across_percent) - 1 || Number(r.imbalance_after) < Number(r.imbalance) - 0.05;
+  const gains = [Number(r.across_percent) - Number(r.across_percent_after), 20 * (Number(r.imbalance) - Number(r.imbalance_after))];
+  const better = gains.some((gain) => gain > 1), worse = gains.some((gain) => gain < -1);
+  const [verdict, kind] = isIdle(r) || !(better || worse) ? ["nothing to gain", ""] : better && worse ? ["one for the other", "warn"] : better ? ["better", "good"] : ["worse", "bad"];
   const propose = button("Propose it", { action: "propose", plan: r.plan, because: `advice of ${r.planner}: ${percent(r.across_percent)} of the transactions over several sites before, ${percent(r.across_percent_after)} after` }, { kind: "primary", label: `Propose the plan of ${r.planner}` });
   return el("article", { class: "proposal", "data-planner": r.planner },
-    el("div", { class: "head" }, el("h2", {}, r.planner), tag(isIdle(r) ? "nothing to change" : better ? "better" : "no gain", isIdle(r) || !better ? "" : "good"),
+    el("div", { class: "head" }, el("h2", {}, r.planner), tag(verdict, kind),
       el("span", { class: "soft" }, PLANNERS[r.planner] ?? ""), shell.may && !isIdle(r) ? row(propose) : el("span")),
     el("div", { class: "facts" },
       el("div", {}, el("span", {}, "transactions over several sites"), change(percent(r.across_percent), percent(r.across_percent_after))),
