@@ -161,11 +161,11 @@ mod tests {
     #[test]
     fn a_load_at_one_site_is_spread() {
         let design = design();
-        let recorded: Vec<Footprint> = (0..1000).map(|at| writes(&[at % 500])).collect();
+        let recorded: Vec<Footprint> = (0..1000).map(|at| writes(&[at * 7 % 500])).collect();
         let advice = advise(&design, &recorded, 10.0);
         let metis = advice.iter().find(|it| it.planner == "metis").expect("it is asked");
         assert_eq!(metis.judged[0], Judged { across: 0.0, imbalance: 2.0 });
-        assert!(metis.judged[1].imbalance < 1.3, "{metis:?}");
+        assert!(metis.judged[1].imbalance < 1.4, "{metis:?}");
     }
 
     #[test]
