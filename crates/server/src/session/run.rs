@@ -165,6 +165,8 @@ impl Session {
                     crate::explain::explain(&self.engine, inner, &call.compiled.writing, None);
                 let place = ship::place(self, call);
                 lines.extend(place.map(|name| format!("Runs at: {name}, outside of a block")));
+                let router = ship::router(self, call);
+                lines.extend(router.map(|name| format!("Routed by: {name}, outside of a block")));
                 self.show_lines(call, lines, out);
                 Ok(())
             }

@@ -261,6 +261,19 @@ pub(super) fn place(session: &mut Session, call: Call<'_>) -> Option<String> {
     }
 }
 
+/// The name of the router that a statement would ask where to run, if it would.
+pub(super) fn router(session: &mut Session, call: Call<'_>) -> Option<String> {
+    let engine = session.engine.clone();
+    let router = OrderRouter(engine.database());
+    let name = router.name().filter(|_| session.settings.ships)?;
+    if !call.compiled.params.is_empty() {
+        return None;
+    }
+    let (catalog, around) = (session.catalog(), session.surroundings());
+    let places = places(call.compiled, call.params, &around, &catalog).ok()?;
+    (!places.is_read_only && router.is_about(&places.footprint())).then_some(name)
+}
+
 /// The outcome of a statement that was sent.
 enum Sent {
     /// It was carried out, or has failed.
