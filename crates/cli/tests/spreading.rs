@@ -17,7 +17,6 @@ mod run;
 
 use cluster::up::{Up, client_at, clients_of, one, pid_of};
 use cluster::wait_for;
-use postgres::Client;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
