@@ -1,8 +1,8 @@
 //! Turns: statements of a running database that are routed before they run.
 //!
-//! A [planner](crate::Planner) needs requests whose rows are all known, and an engine that runs them
-//! in one order. A database has both kinds of statements, so it uses the two halves of that idea
-//! that help without the rest: the site of each statement is chosen from a whole batch, and
+//! A [planner](crate::Planner) needs requests whose rows are all known, and an engine that runs
+//! them in one order. A database has both kinds of statements, so it uses the two halves of that
+//! idea that help without the rest. The site of each statement is chosen from a whole batch, and
 //! statements that conflict get their turns one after the other.
 //!
 //! ```text
@@ -64,7 +64,7 @@ pub struct Turns<T> {
 }
 
 impl<T: Copy + Ord> Turns<T> {
-    /// No statements, with room for so many records away from home.
+    /// No statements. Up to `fused_max` records away from home are remembered.
     pub fn new(fused_max: usize) -> Turns<T> {
         let fusion = FusionTable::new(Replacement::Lru, Some(fused_max));
         let (gathered, routed, steps, locks) = Default::default();

@@ -149,7 +149,7 @@ fn of_table(
     let row = |candidate: Candidate| {
         let statement = match current == Some(&*candidate.column) {
             true => Datum::Null,
-            false => Datum::Text(statement(table, &[candidate.column.clone()])),
+            false => Datum::Text(statement(table, std::slice::from_ref(&candidate.column))),
         };
         let moved = candidate.rows_moved.map(|rows| 100.0 * rows as f64 / accesses as f64);
         vec![

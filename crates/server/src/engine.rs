@@ -37,7 +37,7 @@ use crate::chronicle::Chronicle;
 use crate::figures::Statements;
 use crate::indexes::Build;
 use crate::pilot::Decider;
-use crate::restart::Restarts;
+use crate::processes::Restarts;
 use crate::shapes::Shapes;
 use crate::shipping::Shipments;
 use crate::snapshots::Snapshots;

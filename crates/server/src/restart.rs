@@ -16,6 +16,7 @@
 use crate::backend::database;
 use crate::engine::Engine;
 use crate::limits::ended;
+use crate::processes::Restarts;
 use crate::proposals::check_changes_are_on;
 use isomer_cluster::{CancelReason, CancelToken};
 use isomer_design::{Change, Plan, SiteId, Step};
@@ -31,19 +32,6 @@ const LOOK: Duration = Duration::from_millis(20);
 const NUMBER: usize = 0;
 const STATE: usize = 2;
 const ERROR: usize = 9;
-
-/// Asks a process to restart; `None`: this one.
-type Ask = Box<dyn Fn(Option<&str>) -> Result<(), String> + Send + Sync>;
-
-/// The processes, as the layer above knows them.
-pub struct Restarts {
-    /// The name of this process in the cluster; `None` if it is the only one.
-    pub name: Option<String>,
-    /// The names of the other processes.
-    pub others: Box<dyn Fn() -> Vec<String> + Send + Sync>,
-    /// Asks a process to restart.
-    pub ask: Ask,
-}
 
 /// From now on SQL can restart processes.
 pub fn let_restart(engine: &Engine, restarts: Restarts) {

@@ -38,6 +38,7 @@ use crate::wire::{Formats, Out, Reader, violation};
 use cursors::Cursor;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use isomer_cluster::open::sites_read;
 use isomer_cluster::{CancelReason, CancelToken, Isolation, Ran};
 use isomer_design::{Key, SiteId};
 use isomer_sql::budget::{Budget, Holding};
@@ -214,7 +215,7 @@ fn log_if_slow(session: &mut Session) {
         let shape = session.shape.as_ref().map_or("", |shape| shape.text());
         let slow_ms = session.settings.slow_ms;
         let sites = || match &session.txn {
-            Some(open) => open.txn.sites_read(),
+            Some(open) => sites_read(&open.txn),
             None => session.sites_read.clone(),
         };
         session.activity.end(begun_us, slow_ms, (shape, session.route, &sites));

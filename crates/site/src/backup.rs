@@ -289,6 +289,15 @@ impl Waits {
     }
 }
 
+/// A site has become the master of a partition, or has merged it: it does not know which versions
+/// followers have acknowledged up to now.
+pub(crate) fn begin_acks(site: &Site, partition: &SitePartition, version: Version) {
+    if partition.is_master() && site.is_backed(partition.table) {
+        let mut waits = site.backups.waits.lock();
+        waits.books.entry(place(partition)).or_default().unknown = version;
+    }
+}
+
 impl Site {
     // ------------------------------------------------------------------------------ at the master
 
@@ -564,15 +573,6 @@ impl Site {
         Ok(())
     }
 
-    /// This site has become the master of a partition, or has merged it: it does not know which
-    /// versions followers have acknowledged up to now.
-    pub(crate) fn begin_acks(&self, partition: &SitePartition, version: Version) {
-        if partition.is_master() && self.is_backed(partition.table) {
-            let mut waits = self.backups.waits.lock();
-            waits.books.entry(place(partition)).or_default().unknown = version;
-        }
-    }
-
     /// Stores acknowledgements of a partition from now on, also if no ticket is open.
     pub(crate) fn expect_acks_of(&self, place: &Place) {
         self.backups.waits.lock().books.entry(place.clone()).or_default();
@@ -675,7 +675,7 @@ impl Site {
     /// Moves the tickets of the right partition to the left one, which is at `version` after the
     /// merge.
     pub(crate) fn merge_tickets(&self, left: &SitePartition, right: &Key, version: Version) {
-        self.begin_acks(left, version);
+        begin_acks(self, left, version);
         let (left, right) = (place(left), (left.table, right.clone()));
         let mut waits = self.backups.waits.lock();
         let Some(merged) = waits.books.remove(&right) else { return };
@@ -784,7 +784,7 @@ impl Site {
     /// what followers have. The next tick asks them. Closes tickets that need no acknowledgement.
     pub(crate) fn expect_acks(&self, table: &Table) {
         for (_, partition) in table.partitions.load().iter().filter(|(_, p)| p.is_master()) {
-            self.begin_acks(partition, partition.version());
+            begin_acks(self, partition, partition.version());
             self.recount(partition);
             self.begin_keeping(partition);
             let ticket = self.open_ticket(table.backups(), partition, partition.version());

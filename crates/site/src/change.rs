@@ -16,7 +16,7 @@
 //! then on no site writes, until the new master has applied the release, and with it all earlier
 //! events. It then takes the mastership with an event of its own. Only that partition waits.
 
-use crate::backup::Ending;
+use crate::backup::{Ending, begin_acks};
 use crate::error::Refusal;
 use crate::failover::until_sole;
 use crate::frame::FrameKind;
@@ -391,7 +391,7 @@ impl Site {
             partition.set_term(Term { begin, first });
             partition.become_master();
         })?;
-        self.begin_acks(&partition, partition.version());
+        begin_acks(self, &partition, partition.version());
         self.expect_followers(&followers, begin);
         self.begin_keeping(&partition);
         drop(held);

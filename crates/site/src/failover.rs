@@ -32,7 +32,7 @@
 //!
 //! **Left out.** A failed log is not opened again while its process runs.
 
-use crate::backup::Ending;
+use crate::backup::{Ending, begin_acks};
 use crate::error::Refusal;
 use crate::frame::FrameKind;
 use crate::held::Held;
@@ -187,7 +187,7 @@ impl Site {
         partition.set_term(Term { begin, first });
         partition.become_master();
         partition.set_position(position);
-        self.begin_acks(&partition, to);
+        begin_acks(self, &partition, to);
         if let Some(table) = self.table(table) {
             // Followers have the events that the failed site had acknowledged; they may lack the
             // others.

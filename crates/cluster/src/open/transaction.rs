@@ -187,6 +187,33 @@ pub struct Savepoint {
     workspace: usize,
     locked: usize,
 }
+/// The sites that a transaction has read from so far, in their order.
+pub fn sites_read<T: Transport>(txn: &OpenTransaction<T>) -> Vec<SiteId> {
+    let open = txn.snapshot.iter().chain(&txn.newest).flat_map(Snapshot::read);
+    let all: BTreeSet<SiteId> = txn.seen.read().iter().chain(open).copied().collect();
+    all.into_iter().collect()
+}
+
+/// The first row that a transaction has written at each master site, by the routing table; none if
+/// all are at one site. Looks at up to `most` rows.
+pub fn spread<T: Transport>(txn: &OpenTransaction<T>, most: usize) -> Vec<(TableId, Key, SiteId)> {
+    let routing = txn.gateway.router().routing_table();
+    let keys = txn
+        .workspace
+        .writes()
+        .iter()
+        .flat_map(|(table, rows)| rows.keys().map(|key| (*table, key)));
+    let mut first: BTreeMap<SiteId, (TableId, Key)> = BTreeMap::new();
+    for (table, key) in keys.take(most) {
+        if let Some(placement) = routing.placement(table, key.as_bytes()) {
+            first.entry(placement.master).or_insert_with(|| (table, key.clone()));
+        }
+    }
+    match first.len() {
+        0 | 1 => Vec::new(),
+        _ => first.into_iter().map(|(site, (table, key))| (table, key, site)).collect(),
+    }
+}
 
 impl<T: Transport> OpenTransaction<T> {
     pub(crate) fn new(
@@ -453,34 +480,6 @@ impl<T: Transport> OpenTransaction<T> {
             tables.remove(fused);
         });
         tables.into_iter().collect()
-    }
-
-    /// The sites that it has read from so far, in their order.
-    pub fn sites_read(&self) -> Vec<SiteId> {
-        let open = self.snapshot.iter().chain(&self.newest).flat_map(Snapshot::read);
-        let all: BTreeSet<SiteId> = self.seen.read().iter().chain(open).copied().collect();
-        all.into_iter().collect()
-    }
-
-    /// The first row that it has written at each master site, by the routing table; none if all are
-    /// at one site. Looks at up to `most` rows.
-    pub fn spread(&self, most: usize) -> Vec<(TableId, Key, SiteId)> {
-        let routing = self.gateway.router().routing_table();
-        let keys = self
-            .workspace
-            .writes()
-            .iter()
-            .flat_map(|(table, rows)| rows.keys().map(|key| (*table, key)));
-        let mut first: BTreeMap<SiteId, (TableId, Key)> = BTreeMap::new();
-        for (table, key) in keys.take(most) {
-            if let Some(placement) = routing.placement(table, key.as_bytes()) {
-                first.entry(placement.master).or_insert_with(|| (table, key.clone()));
-            }
-        }
-        match first.len() {
-            0 | 1 => Vec::new(),
-            _ => first.into_iter().map(|(site, (table, key))| (table, key, site)).collect(),
-        }
     }
 
     /// The number of rows and tables that it has locked.

@@ -19,8 +19,8 @@
 //! **A batch closes** when the order has ended one of its own, or has nothing to do. So statements
 //! gather while others are made durable, and a lone one waits for nothing.
 //!
-//! **Advice.** Turns prevent conflicts between statements that have asked; what a commit has read is
-//! validated in the order all the same. So a lost turn, a site that has failed since, or a
+//! **Advice.** Turns prevent conflicts between statements that have asked; what a commit has read
+//! is validated in the order all the same. So a lost turn, a site that has failed since, or a
 //! transaction that has not asked costs time, and never an answer. The statement then runs at its
 //! client's gateway.
 //!
@@ -51,7 +51,7 @@ pub(crate) type Ticket = (u64, u64);
 
 /// Where rows and sites are, as the conductor knows it.
 pub(crate) trait Map {
-    /// The routing table. It is another one after each change of the design.
+    /// The routing table, a new one after each change of the design.
     fn table(&self) -> Arc<RoutingTable>;
 
     /// The design of that table, or a later one.
@@ -116,8 +116,8 @@ impl Default for Ahead {
 }
 
 impl Ahead {
-    /// Sets the router, with its name; `None`: statements run at their gateways, and those that wait
-    /// begin.
+    /// Sets the router, with its name; `None`: statements run at their gateways, and those that
+    /// wait begin.
     pub(crate) fn set_route(&self, route: Option<(String, Arc<dyn Route>)>) {
         let mut state = self.state.lock();
         if route.is_none() {

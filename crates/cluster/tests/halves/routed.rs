@@ -14,6 +14,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+#[allow(clippy::disallowed_methods, reason = "a test gives others the time to wait")]
+fn pause() {
+    thread::sleep(std::time::Duration::from_millis(50));
+}
+
 fn route(gateway: &Arc<Gateway>) {
     let router = LiveRouter(EngineRouter::Hermes(Options::default()));
     OrderRouter(gateway.database()).set("hermes", Some(Arc::new(router)));
@@ -77,7 +82,7 @@ fn a_turn_passes_on_when_its_client_cancels_or_its_gateway_fails() {
         let (b, token) = (&b, cancel.clone());
         let waits = scope
             .spawn(move || OrderRouter(b.database()).turn(writes(table, &[5]), &token).map(drop));
-        thread::sleep(std::time::Duration::from_millis(50));
+        pause();
         cancel.end(CancelReason::Asked);
         waits.join().expect("no panic").expect_err("it was canceled");
     });
@@ -87,7 +92,7 @@ fn a_turn_passes_on_when_its_client_cancels_or_its_gateway_fails() {
     let held = turn(&a, table, &[5]);
     thread::scope(|scope| {
         let waits = scope.spawn(|| turn(&b, table, &[5]));
-        thread::sleep(std::time::Duration::from_millis(50));
+        pause();
         OrderRouter(a.database()).set("off", None);
         assert_eq!(waits.join().expect("no panic").elsewhere, None);
     });

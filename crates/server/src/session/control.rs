@@ -3,6 +3,7 @@
 use super::{Savepoint, Session};
 use crate::backend::Backend;
 use crate::wire::Out;
+use isomer_cluster::open::sites_read;
 use isomer_design::{Key, SiteId, TableId};
 use isomer_sql::catalog::{Catalog, Handle};
 use isomer_sql::statement::{Control, Modes};
@@ -161,7 +162,7 @@ impl Session {
             false => None,
         };
         self.sites_read = match self.settings.slow_ms {
-            Some(_) => backend.txn.sites_read(),
+            Some(_) => sites_read(&backend.txn),
             None => Vec::new(),
         };
         let ran = backend.commit(is_asynchronous)?;
@@ -203,7 +204,7 @@ impl Session {
 
 /// The first row that a transaction has written at each site, in words; none if all are at one.
 fn spread(catalog: &Catalog, backend: &Backend) -> Option<String> {
-    let rows = backend.txn.spread(SPREAD_ROWS_MAX);
+    let rows = isomer_cluster::open::spread(&backend.txn, SPREAD_ROWS_MAX);
     let shown = |(id, key, site): &(TableId, Key, SiteId)| {
         let (name, table) =
             (catalog.relation(*id)?, catalog.tables.with(Handle::Part(*id)).next()?);

@@ -162,9 +162,22 @@ pub(super) fn statements(catalog: &Catalog, around: &Surroundings) -> Vec<Vec<Da
         return Vec::new();
     }
     let row = |shape: Vec<Datum>| {
-        let Ok(shape) = <[Datum; 12]>::try_from(shape) else { return Vec::new() };
-        let [query, calls, errors, total, mean, longest, commits, local, place, last, least, rows] =
-            shape;
+        let Ok(shape) = <[Datum; 13]>::try_from(shape) else { return Vec::new() };
+        let [
+            query,
+            calls,
+            errors,
+            total,
+            mean,
+            longest,
+            commits,
+            local,
+            place,
+            last,
+            least,
+            rows,
+            _,
+        ] = shape;
         let number = query.as_text().map_or(0, number_of);
         let known = [int(DATABASE), int(number), query, calls, total, least, longest, mean];
         known.into_iter().chain([rows, errors, commits, local, place, last]).collect()

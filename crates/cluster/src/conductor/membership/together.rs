@@ -159,7 +159,7 @@ mod tests {
         let work = async |item: &u32| {
             tried.borrow_mut().push(*item);
             match item {
-                // It goes on until the other one was tried again.
+                // Item 2 is under way until item 1 was tried again.
                 2 => {
                     while tried.borrow().iter().filter(|item| **item == 1).count() < 2 {
                         once_more().await;
