@@ -181,7 +181,13 @@ pub(crate) fn accounts(gateway: &Gateway) -> TableId {
     };
     let placement: Vec<_> = (1..=4).map(|site| (start(site), SiteId(site))).collect();
     let db = gateway.database();
-    let table = db.create_table(schema, &placement).expect("a valid table");
+    // The conductor has just begun: the first connections to it are made anew.
+    let mut made = None;
+    until("all sites take the table", || {
+        made = db.create_table(schema.clone(), &placement).ok();
+        made.is_some()
+    });
+    let table = made.expect("it was waited for");
     let mut session = db.session();
     for id in 0..ACCOUNTS {
         let footprint = Footprint::new().write(table, Key::int(id));
