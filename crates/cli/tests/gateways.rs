@@ -8,7 +8,7 @@ mod cluster;
 mod ports;
 mod run;
 
-use cluster::up::{Ended, Up, client_at, clients_of, code, one, pid_of};
+use cluster::up::{Ended, client_at, code, one, pid_of, three};
 use cluster::wait_for;
 use postgres::Client;
 use run::isomer;
@@ -49,13 +49,7 @@ fn seen(client: &mut Client, query: &str) -> String {
 #[test]
 fn every_process_runs_sql_and_may_be_killed() {
     let folder = tempfile::tempdir().expect("a folder");
-    let up = Up::start(folder.path(), &["--trust", "loopback", "--when-one-ends", "leave"]);
-    let config = folder.path().join("cluster.toml").display().to_string();
-    let ports = clients_of(&config);
-    let mut first = client_at(ports[0]).expect("it serves");
-    wait_for("the others have seats", || {
-        one(&mut first, "select count(*) from isomer.gateways where not has_conductor") == "2"
-    });
+    let (up, config, ports, mut first) = three(folder.path());
     definitions_hold_everywhere(&mut clients(&ports));
     new_tables_have_a_backup(&mut clients(&ports));
     locks_are_common(&mut clients(&ports));

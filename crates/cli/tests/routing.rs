@@ -10,7 +10,7 @@ mod ports;
 #[allow(dead_code, reason = "this test reads no output")]
 mod run;
 
-use cluster::up::{Up, client_at, clients_of, code, one, pid_of};
+use cluster::up::{Up, client_at, code, one, pid_of, three};
 use cluster::wait_for;
 use std::path::Path;
 use std::process::Command;
@@ -113,13 +113,7 @@ fn a_turn_ends_with_its_statement(ports: &[u16]) {
 
 /// A cluster with ordered tables and a router.
 fn cluster(folder: &Path) -> (Up, String, Vec<u16>) {
-    let up = Up::start(folder, &["--trust", "loopback", "--when-one-ends", "leave"]);
-    let config = folder.join("cluster.toml").display().to_string();
-    let ports = clients_of(&config);
-    let mut first = client_at(ports[0]).expect("it serves");
-    wait_for("the others have seats", || {
-        one(&mut first, "select count(*) from isomer.gateways where not has_conductor") == "2"
-    });
+    let (up, config, ports, mut first) = three(folder);
     first
         .batch_execute(
             "alter system set autopilot = off;

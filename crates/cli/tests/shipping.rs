@@ -10,7 +10,7 @@ mod ports;
 #[allow(dead_code, reason = "this test reads no output")]
 mod run;
 
-use cluster::up::{Up, client_at, clients_of, code, one, pid_of};
+use cluster::up::{client_at, code, one, pid_of, three};
 use cluster::wait_for;
 use postgres::{Client, NoTls, SimpleQueryMessage};
 use std::process::Command;
@@ -345,13 +345,7 @@ fn the_process_with_the_rows_is_killed(ports: &[u16], config: &str) {
 #[test]
 fn statements_run_where_their_rows_are() {
     let folder = tempfile::tempdir().expect("a folder");
-    let up = Up::start(folder.path(), &["--trust", "loopback", "--when-one-ends", "leave"]);
-    let config = folder.path().join("cluster.toml").display().to_string();
-    let ports = clients_of(&config);
-    let mut first = client_at(ports[0]).expect("it serves");
-    wait_for("the others have seats", || {
-        one(&mut first, "select count(*) from isomer.gateways where not has_conductor") == "2"
-    });
+    let (up, config, ports, mut first) = three(folder.path());
     first
         .batch_execute(
             "alter system set autopilot = off;

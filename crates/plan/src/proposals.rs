@@ -237,11 +237,13 @@ impl Proposals {
     ) -> Result<u64, Dropped> {
         // Sites are added and removed by operators only.
         let is_of_tables = plan.changes().all(|change| change.table().is_some());
-        match () {
-            () if plan.is_empty() => Err(Dropped::Empty),
-            () if !is_of_tables => Err(Dropped::Sites),
-            () => self.place(now, plan, parts, respects_rejections),
+        if plan.is_empty() {
+            return Err(Dropped::Empty);
         }
+        if !is_of_tables {
+            return Err(Dropped::Sites);
+        }
+        self.place(now, plan, parts, respects_rejections)
     }
 
     fn place(

@@ -337,13 +337,15 @@ fn run_as_owner(
     statement: String,
     ended: Box<dyn FnOnce(Result<(), String>) + Send>,
 ) {
-    let connection = UnixStream::pair().and_then(|(own, server)| {
-        begin(shared, Arc::new(Socket::unix(server)));
-        thread("isomer-approved", move || {
+    let of = shared.clone();
+    let spawned = thread("isomer-approved", move || match UnixStream::pair() {
+        Ok((own, server)) => {
+            begin(&of, Arc::new(Socket::unix(server)));
             ended(autoanalyze::run(own, FIRST_USER, &statement));
-        })
+        }
+        Err(error) => ended(Err(format!("the server cannot connect to itself: {error}"))),
     });
-    if let Err(error) = connection {
+    if let Err(error) = spawned {
         tracing::error!("an approved statement was not run: {error}");
     }
 }

@@ -50,6 +50,8 @@ pub(crate) struct Shape {
     /// Rows of the last commit over several sites whose rows were noted, and when that was.
     across: Mutex<Option<String>>,
     across_us: AtomicU64,
+    /// When the rows of a commit were looked at last.
+    looked_us: AtomicU64,
 }
 
 /// See the [module documentation](self).
@@ -76,6 +78,7 @@ impl Shape {
             last_commit: Mutex::default(),
             across: Mutex::default(),
             across_us: count(),
+            looked_us: count(),
         })
     }
 
@@ -107,10 +110,16 @@ impl Shape {
         *self.last_commit.lock() = Some(place);
     }
 
-    /// True if the rows of its next commit over several sites are to be noted: once in
-    /// [`ACROSS_US`].
+    /// True if its next commit should find out whether its rows are at several sites: once in
+    /// [`ACROSS_US`]. A shape with such commits before asks until the rows of one are noted.
     pub(crate) fn wants_rows(&self, now: Time) -> bool {
-        now.0 / 1000 >= self.across_us.load(Relaxed) + ACROSS_US
+        let is_spread = self.commits.load(Relaxed) > self.local.load(Relaxed);
+        let last = if is_spread { &self.across_us } else { &self.looked_us };
+        let wants = now.0 / 1000 >= last.load(Relaxed) + ACROSS_US;
+        if wants {
+            self.looked_us.store(now.0 / 1000, Relaxed);
+        }
+        wants
     }
 
     /// A transaction with a statement of the shape has committed over several sites, because of

@@ -1,5 +1,6 @@
 //! A cluster of three processes by `isomer cluster up`, and clients of each.
 
+use super::wait_for;
 use postgres::{Client, Config, NoTls, SimpleQueryMessage};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -55,6 +56,19 @@ impl Drop for Up {
             self.ended();
         }
     }
+}
+
+/// A cluster of three whose gateways have seats, which goes on when one of its processes ends; its
+/// file, the ports of its processes for clients, and a client of the first.
+pub(crate) fn three(folder: &Path) -> (Up, String, Vec<u16>, Client) {
+    let up = Up::start(folder, &["--trust", "loopback", "--when-one-ends", "leave"]);
+    let config = folder.join("cluster.toml").display().to_string();
+    let ports = clients_of(&config);
+    let mut first = client_at(ports[0]).expect("it serves");
+    wait_for("the others have seats", || {
+        one(&mut first, "select count(*) from isomer.gateways where not has_conductor") == "2"
+    });
+    (up, config, ports, first)
 }
 
 /// The addresses of the processes for clients, in the order of the file.

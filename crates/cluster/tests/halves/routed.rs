@@ -1,7 +1,8 @@
 //! Statements on ordered tables that ask the conductor where to run, and wait for their turns
 //! (`isomer_cluster::ordered::ahead`). The conductor has sites 1 and 2; a second gateway is at site
-//! 3, a third at site 4.
+//! 3.
 
+use super::channel::Cluster;
 use super::ordered::{accounts, second};
 use super::service::Service;
 use super::succession::started;
@@ -10,6 +11,7 @@ use isomer_cluster::{CancelReason, CancelToken, Gateway, OrderRouter, StatementT
 use isomer_design::{Footprint, Key, SiteId, TableId};
 use isomer_plan::route::Options;
 use isomer_plan::route::engine::{EngineRouter, LiveRouter};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -33,16 +35,20 @@ fn turn(gateway: &Arc<Gateway>, table: TableId, ids: &[i64]) -> StatementTurn {
     turn.expect("nothing cancels it")
 }
 
-/// Accounts 0 to 9 have their home at site 1, the next ten at site 2, and so on.
+/// Two gateways that ask for turns, and an ordered table: accounts 0 to 9 have their home at site
+/// 1, the next ten at site 2, and so on.
+fn routed(folder: &Path, logs: &Arc<Service>) -> (Cluster, Arc<Gateway>, Arc<Gateway>, TableId) {
+    let cluster = started(folder, logs);
+    let (a, b) = (cluster.gateway.clone(), second(&cluster));
+    let table = accounts(a.database(), 0);
+    [&a, &b].into_iter().for_each(route);
+    (cluster, a, b, table)
+}
+
 #[test]
 fn statements_get_their_sites_and_their_turns() {
     let (logs, folder) = (Service::new(1), tempfile::tempdir().expect("a folder"));
-    let cluster = started(folder.path(), &logs);
-    let (a, b) = (cluster.gateway.clone(), second(&cluster));
-    let table = accounts(a.database(), 0);
-    for gateway in [&a, &b] {
-        route(gateway);
-    }
+    let (_cluster, a, b, table) = routed(folder.path(), &logs);
     // Each runs where its rows are: none of these sites is that of the other gateway.
     assert_eq!(turn(&a, table, &[5]).elsewhere, None);
     assert_eq!(turn(&a, table, &[25]).elsewhere, Some(SiteId(3)));
@@ -70,12 +76,7 @@ fn statements_get_their_sites_and_their_turns() {
 #[test]
 fn a_turn_passes_on_when_its_client_cancels_or_its_gateway_fails() {
     let (logs, folder) = (Service::new(1), tempfile::tempdir().expect("a folder"));
-    let cluster = started(folder.path(), &logs);
-    let (a, b) = (cluster.gateway.clone(), second(&cluster));
-    let table = accounts(a.database(), 0);
-    for gateway in [&a, &b] {
-        route(gateway);
-    }
+    let (cluster, a, b, table) = routed(folder.path(), &logs);
     let held = turn(&a, table, &[5]);
     let cancel = Arc::new(CancelToken::default());
     thread::scope(|scope| {
