@@ -44,6 +44,10 @@ pub(crate) struct NodeArgs {
     /// gateway process [default: the address in the cluster's file, or none]
     #[arg(long, value_name = "ADDR")]
     listen: Option<SocketAddr>,
+    /// Where browsers may open the console as well; their connections are forwarded to the console
+    /// of the gateway process, whose address is in the cluster's file [default: that in the file]
+    #[arg(long, value_name = "ADDR", requires = "config")]
+    http: Option<SocketAddr>,
     /// The gateway's address for clients, if no file has it
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "config")]
     serves_at: Option<String>,
@@ -94,6 +98,14 @@ pub(crate) fn run(args: &NodeArgs) -> Result<(), Failure> {
              or by --serves-at",
         ));
     }
+    let http = place.http(args.http)?;
+    if http.is_some()
+        && !place.order.first().is_some_and(|first| place.consoles.contains_key(first))
+    {
+        return Err(Failure::usage(
+            "a node forwards browsers to the console of the process that serves: `http` of that one in the file tells where",
+        ));
+    }
     let hosting = Hosting {
         data: &args.data,
         durability: match args.no_sync {
@@ -104,6 +116,7 @@ pub(crate) fn run(args: &NodeArgs) -> Result<(), Failure> {
         checkpoints: args.checkpoints.policy(),
         site_memory: args.site_memory,
         listen,
+        http,
         serves_at: args.serves_at.as_deref(),
         connections: args.connections as usize,
         trust_network: args.peers.trust_network,

@@ -530,6 +530,7 @@ fn hosting(args: &ServeArgs, listen: SocketAddr) -> Hosting<'_> {
         checkpoints: args.checkpoints.policy(),
         site_memory: args.site_memory.flatten(),
         listen: Some(listen),
+        http: None,
         serves_at: None,
         connections: args.connections as usize,
         trust_network: args.cluster.trust_network,
@@ -651,7 +652,7 @@ fn console(
              can reach it; use --trust owner, or listen at 127.0.0.1"
         )));
     }
-    let engine = engine.clone();
+    let (engine, asked) = (engine.clone(), engine.clone());
     let server = match server.ip().is_unspecified() {
         true => SocketAddr::from((Ipv4Addr::LOCALHOST, server.port())),
         false => server,
@@ -663,6 +664,7 @@ fn console(
         server,
         socket: socket.filter(|_| trusts_socket).map(Path::to_owned),
         figures: Arc::new(move || engine.figures()),
+        loads: Arc::new(move || asked.loads()),
         clock: clock::now_us,
         random: clock::random,
     };

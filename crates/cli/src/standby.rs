@@ -25,7 +25,7 @@ use crate::serve::{LOOK, can_restart, progress};
 use crate::stop::Stop;
 use isomer_cluster::{Checkpointing, Durability, Node, Options};
 use isomer_net::{Net, Role};
-use isomer_server::{Passage, PassageOptions};
+use isomer_server::{Passage, PassageOptions, Traffic};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -45,6 +45,8 @@ pub(crate) struct Hosting<'a> {
     pub(crate) site_memory: Option<usize>,
     /// Where clients may connect; their connections are forwarded.
     pub(crate) listen: Option<SocketAddr>,
+    /// Where browsers may open the console; their connections are forwarded.
+    pub(crate) http: Option<SocketAddr>,
     /// Where the router's process listens for clients, if no file says so.
     pub(crate) serves_at: Option<&'a str>,
     pub(crate) connections: usize,
@@ -55,7 +57,7 @@ pub(crate) struct Hosting<'a> {
 pub(crate) struct Hosted {
     pub(crate) node: Arc<Node>,
     pub(crate) net: Arc<Net>,
-    _passage: Option<Passage>,
+    _passages: Vec<Passage>,
     pub(crate) name: String,
     /// The processes, in the order in which they take the router's place.
     order: Vec<String>,
@@ -76,12 +78,24 @@ pub(crate) fn host(
     let (name, role, sites) = (place.own.member.name.clone(), place.own.role, place.own_sites());
     let (order, clients) = (place.order.clone(), place.clients.clone());
     let known = Arc::new(OnceLock::new());
-    let to = gateway(&name, &order, clients, hosting.serves_at, known.clone());
+    let where_served = WhereServed { own: name.clone(), order: order.clone(), net: known.clone() };
+    let mut passages = Vec::new();
     // A process that stands by serves clients itself, once it has a seat.
-    let passage = match hosting.listen.filter(|_| role != Role::Standby) {
-        Some(listen) => Some(forward(listen, &name, to, hosting.connections)?),
-        None => None,
-    };
+    if let Some(listen) = hosting.listen.filter(|_| role != Role::Standby) {
+        let serves_at = hosting.serves_at.map(str::to_owned);
+        let to = where_served.find(
+            clients,
+            serves_at,
+            "`clients` of each process in the file, or --serves-at",
+        );
+        let traffic = Traffic::Clients { node: name.clone() };
+        passages.push(forward((listen, traffic), to, hosting.connections)?);
+    }
+    if let Some(listen) = hosting.http.filter(|_| role != Role::Standby) {
+        let to =
+            where_served.find(place.consoles.clone(), None, "`http` of each process in the file");
+        passages.push(forward((listen, Traffic::Pages), to, hosting.connections)?);
+    }
     let logs = place.logs(hosting.data, hosting.trust_network)?;
     let store = place.store()?;
     if !place.wait_for_logs(stop)? {
@@ -111,44 +125,60 @@ pub(crate) fn host(
     let shown: Vec<String> = sites.iter().map(ToString::to_string).collect();
     let (shown, address, data) = (shown.join(" "), net.address(), hosting.data.display());
     out::tell(format_args!("isomer node {name} at {address}: sites {shown} in {data}"));
-    if let Some(passage) = &passage {
-        let address = passage.address();
-        out::tell(format_args!("clients at {address} are passed on to the process that serves"));
+    for passage in &passages {
+        let (address, who) = match passage.traffic() {
+            Traffic::Clients { .. } => (passage.address(), "clients"),
+            Traffic::Pages => (passage.address(), "browsers"),
+        };
+        out::tell(format_args!("{who} at {address} are passed on to the process that serves"));
     }
     let stands_by = role == Role::Standby;
     let node = Arc::new(node);
-    Ok(Some(Hosted { node, net, _passage: passage, name, order, stands_by, joined }))
+    Ok(Some(Hosted { node, net, _passages: passages, name, order, stands_by, joined }))
 }
 
-/// A function that returns where clients of the database are served now.
-fn gateway(
-    own: &str,
-    order: &[String],
-    clients: BTreeMap<String, String>,
-    serves_at: Option<&str>,
+/// What tells where the database is served now.
+struct WhereServed {
+    own: String,
+    order: Vec<String>,
+    /// The connections to other processes, once there are any.
     net: Arc<OnceLock<Arc<Net>>>,
-) -> Arc<dyn Fn() -> Result<String, String> + Send + Sync> {
-    let (own, first) = (own.to_owned(), order.first().cloned());
-    let serves_at = serves_at.map(str::to_owned);
-    Arc::new(move || {
-        let conductor = net.get().and_then(|net| net.conductor()).or_else(|| first.clone());
-        match conductor {
-            Some(name) if name == own => Err("this process is about to serve".to_owned()),
-            Some(name) if clients.contains_key(&name) => Ok(clients[&name].clone()),
-            _ => serves_at.clone().ok_or_else(|| {
-                "nothing says where it listens: `clients` of each process in the file, or --serves-at".to_owned()
-            }),
-        }
-    })
+}
+
+/// Returns the present address of the process that serves, or why it has none.
+type Find = Arc<dyn Fn() -> Result<String, String> + Send + Sync>;
+
+impl WhereServed {
+    /// Finds the address among those of the processes; `otherwise`, if it is not there. `told_by`
+    /// says what has the addresses.
+    fn find(
+        &self,
+        addresses: BTreeMap<String, String>,
+        otherwise: Option<String>,
+        told_by: &'static str,
+    ) -> Find {
+        let WhereServed { own, order, net } = self;
+        let (own, first, net) = (own.clone(), order.first().cloned(), net.clone());
+        Arc::new(move || {
+            let conductor = net.get().and_then(|net| net.conductor()).or_else(|| first.clone());
+            match conductor {
+                Some(name) if name == own => Err("this process is about to serve".to_owned()),
+                Some(name) if addresses.contains_key(&name) => Ok(addresses[&name].clone()),
+                _ => {
+                    let unknown = || format!("nothing says where it listens: {told_by}");
+                    otherwise.clone().ok_or_else(unknown)
+                }
+            }
+        })
+    }
 }
 
 fn forward(
-    listen: SocketAddr,
-    node: &str,
-    to: Arc<dyn Fn() -> Result<String, String> + Send + Sync>,
+    (listen, traffic): (SocketAddr, Traffic),
+    to: Find,
     connections_max: usize,
 ) -> Result<Passage, Failure> {
-    let passage = PassageOptions { listen, to, node: node.to_owned(), connections_max };
+    let passage = PassageOptions { listen, to, traffic, connections_max };
     Passage::start(passage).map_err(|error| Failure::failed(format!("{listen}: {error}")))
 }
 

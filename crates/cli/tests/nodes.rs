@@ -13,7 +13,8 @@ use cluster::{Cluster, PROCESSES, wait_for};
 use postgres::Client;
 use postgres::error::SqlState;
 use run::isomer;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -55,6 +56,36 @@ fn a_node_that_is_killed_comes_back_with_all_that_was_acknowledged() {
             more(30);
         }
     });
+}
+
+/// A node runs no SQL, as the logs are in files. It forwards browsers like other clients.
+#[test]
+fn the_console_is_reached_through_a_node() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let cluster = Cluster::new(folder.path(), "node_wait_seconds = 1");
+    let held = [(); 2].map(|()| ports::free_port(ports::LOOPBACK).expect("a free port"));
+    let consoles = held.each_ref().map(|port| port.local_addr().expect("an address").to_string());
+    let mut text = std::fs::read_to_string(cluster.config()).expect("a file");
+    for (name, http) in ["a", "b"].iter().zip(&consoles) {
+        let process = format!("name = \"{name}\"\n");
+        text = text.replace(&process, &format!("{process}http = \"{http}\"\n"));
+    }
+    std::fs::write(cluster.config(), text).expect("it can be written");
+    drop(held);
+    cluster.start(1);
+    let ready = || {
+        let Ok(mut stream) = TcpStream::connect(&consoles[1]) else { return String::new() };
+        let host = &consoles[1];
+        let request = format!("GET /ready HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+        let mut answer = String::new();
+        let _ = stream.write_all(request.as_bytes());
+        let _ = stream.read_to_string(&mut answer);
+        answer
+    };
+    wait_for("the node says that nothing serves", || ready().starts_with("HTTP/1.1 503"));
+    cluster.start(0);
+    cluster.start(2);
+    wait_for("the console is ready", || ready().starts_with("HTTP/1.1 200"));
 }
 
 /// Tables with backups do not wait for a failed node: their rows are written elsewhere meanwhile.

@@ -13,7 +13,7 @@ use cluster::up::{Up, client_at, clients_of, code, pid_of};
 use cluster::wait_for;
 use postgres::Client;
 use run::isomer;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -243,6 +243,7 @@ fn a_statement_restarts_a_process_and_each_has_a_console() {
             && answer.contains("200 OK")
     };
     wait_for("each console is ready", || consoles.iter().all(|console| health(console)));
+    graphs_show_all_processes(consoles[0], &ports);
 
     let mut client = client_at(ports[0]).expect("it serves");
     client
@@ -285,4 +286,43 @@ fn a_statement_restarts_a_process_and_each_has_a_console() {
     let message = refused.as_db_error().expect("of the server").message().to_owned();
     assert!(message.starts_with("nothing was restarted: "), "{message}");
     drop(up);
+}
+
+/// Each process runs statements; the samples of one console have those of all.
+fn graphs_show_all_processes(console: &str, ports: &[u16]) {
+    let connect = || {
+        let stream = std::net::TcpStream::connect(console).expect("it listens");
+        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a limit");
+        BufReader::new(stream)
+    };
+    let mut login = connect();
+    let body = r#"{"user":"isomer","password":""}"#;
+    let request = format!(
+        "POST /api/login HTTP/1.1\r\nhost: {console}\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    login.get_mut().write_all(request.as_bytes()).expect("it is read");
+    let lines = login.lines().map_while(Result::ok);
+    let cookie = lines.filter_map(|line| line.strip_prefix("set-cookie: ").map(str::to_owned));
+    let cookie = cookie.last().expect("any user is let in from this machine");
+    let cookie = cookie.split(';').next().expect("a name and a value");
+    let mut live = connect();
+    let request = format!("GET /api/live HTTP/1.1\r\nhost: {console}\r\ncookie: {cookie}\r\n\r\n");
+    live.get_mut().write_all(request.as_bytes()).expect("it is read");
+    let mut clients: Vec<Client> =
+        ports.iter().map(|port| client_at(*port).expect("it serves")).collect();
+    let samples = live.lines().map_while(Result::ok);
+    let samples = samples.filter_map(|line| line.strip_prefix("data: {").map(str::to_owned));
+    let has_all = |line: String| {
+        clients.iter_mut().for_each(|client| drop(client.batch_execute("select 1")));
+        let sample: serde_json::Value = serde_json::from_str(&format!("{{{line}")).expect("JSON");
+        let all = sample["processes"].as_object().expect("by name");
+        let busy = all.values().filter(|it| it["statements"].as_f64() > Some(0.0)).count();
+        let sum: f64 = all.values().filter_map(|it| it["statements"].as_f64()).sum();
+        let shown = sample["statements"].as_f64().expect("a number");
+        assert!((sum - shown).abs() < 0.001, "{sample}");
+        busy == 3
+    };
+    assert!(samples.take(60).any(has_all), "no sample has statements of three processes");
 }

@@ -6,7 +6,7 @@ use isomer_design::{Change, Invalid, InvalidStep, RowError, SchemaError, SiteId,
 use isomer_log::{LogError, OpenError, Position};
 use isomer_site::{Abort, CheckpointError, Failure, RecoverError, Refusal};
 use isomer_store::CONTEXTS_MAX;
-use isomer_strategy::Refused;
+use isomer_strategy::{Cause, Refused};
 use std::path::PathBuf;
 
 /// Why a transaction did not commit, or a change was not made. Nothing has changed, unless
@@ -117,6 +117,15 @@ pub enum Error {
 }
 
 impl Error {
+    /// The kind of reason that it is for a change of the design that was not made.
+    pub(crate) fn cause(&self) -> Cause {
+        match self {
+            Error::Invalid(_) | Error::InvalidPlan(_) | Error::Reconfiguration(_) => Cause::Unfit,
+            Error::Change { .. } | Error::Site(_) | Error::Refused(_) => Cause::Site,
+            _ => Cause::Failure,
+        }
+    }
+
     /// True if the transaction may have committed nevertheless: its site or log failed before it
     /// could answer.
     pub fn is_unknown(&self) -> bool {

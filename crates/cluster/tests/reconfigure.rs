@@ -212,7 +212,7 @@ impl Strategy for Wants {
 
     fn changed(&self, changed: &Changed<'_>) {
         if let (true, Err(why)) = (*changed.change == self.change, &changed.took_ns) {
-            self.left.lock().unwrap().push(why.clone());
+            self.left.lock().unwrap().push(why.why.clone());
         }
     }
 

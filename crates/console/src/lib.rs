@@ -50,7 +50,7 @@ mod sessions;
 mod tls;
 
 use history::History;
-use isomer_server::{Figure, Tls};
+use isomer_server::{Figure, Load, Tls};
 use sessions::Sessions;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -60,6 +60,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tls::Encrypted;
 use tokio::sync::oneshot;
+use tokio::time::MissedTickBehavior;
 
 /// The most streams of samples.
 const VIEWERS_MAX: usize = 256;
@@ -76,8 +77,11 @@ pub struct ConsoleOptions {
     pub server: SocketAddr,
     /// The folder of the server's Unix socket, for the log-in by [`Console::link`].
     pub socket: Option<PathBuf>,
-    /// Returns the current figures.
+    /// Returns the current figures of this process.
     pub figures: Arc<dyn Fn() -> Vec<Figure> + Send + Sync>,
+    /// Returns the current loads of all processes with their names, this one first. May wait for
+    /// them.
+    pub loads: Arc<dyn Fn() -> Vec<(String, Load)> + Send + Sync>,
     /// The clock: microseconds since 1970.
     pub clock: fn() -> i64,
     /// Fills bytes with random values.
@@ -189,9 +193,12 @@ impl Drop for Console {
 /// Takes a sample in each interval.
 async fn sample(shared: Arc<Shared>) {
     let mut ticks = tokio::time::interval(INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let figures = (shared.options.figures)();
-        shared.history.add((shared.options.clock)(), &figures);
+        // Other processes are waited for on a thread that serves no pages.
+        let loads = shared.options.loads.clone();
+        let Ok(loads) = tokio::task::spawn_blocking(move || loads()).await else { continue };
+        shared.history.add((shared.options.clock)(), loads);
     }
 }

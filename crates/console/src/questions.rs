@@ -65,12 +65,6 @@ pub(crate) fn question(name: &str, part: &Part) -> Option<String> {
             .to_owned(),
         "advice" => "select * from isomer.advice".to_owned(),
         "shard_keys" => "select * from isomer.shard_keys".to_owned(),
-        // Figures of each process, for the overview.
-        "processes" => "select coalesce(process, '') as process, name, labels, value \
-             from isomer.all_metrics where name in ('isomer_statement_duration_seconds_count', \
-             'isomer_statement_duration_seconds_sum', 'isomer_transactions_total', 'isomer_commits_total', \
-             'isomer_lock_waiters', 'isomer_routing_misses_total')"
-            .to_owned(),
         "decisions" => "select * from isomer.decisions order by number desc".to_owned(),
         "benefit" => "select * from isomer.benefit".to_owned(),
         "changes" => "select * from isomer.changes order by number desc".to_owned(),

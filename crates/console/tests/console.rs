@@ -50,12 +50,14 @@ impl Fixture {
             ServerOptions { trust: Trust::Owner, ..ServerOptions::new(listen, clock, random) };
         let mut server = Server::start(engine.clone(), options).expect("a free port");
         server.listen_in(folder.path()).expect("a socket");
+        let asked = engine.clone();
         let options = ConsoleOptions {
             listen,
             tls: None,
             server: server.address(),
             socket: Some(folder.path().to_owned()),
             figures: Arc::new(move || engine.figures()),
+            loads: Arc::new(move || asked.loads()),
             clock,
             random,
         };
@@ -161,7 +163,6 @@ fn questions_are_answered_and_actions_are_carried_out() {
         "rights",
         "advice",
         "shard_keys",
-        "processes",
     ];
     for name in names {
         let answer = fixture.get(&format!("/api/ask/{name}"), &owner);
@@ -303,9 +304,9 @@ fn the_dashboard_and_the_alert_rules_name_figures_that_exist() {
         client.batch_execute("select pg_sleep(0.1)").expect("a pause");
     }
     check_exposition(&scraped);
-    let mut known = names(&scraped);
-    // Counted once a change was refused.
-    known.insert("isomer_design_changes_refused_total");
+    let refused = r#"isomer_design_changes_refused_total{kind="split",reason="unfit"}"#;
+    assert!(scraped.contains(refused), "{scraped}");
+    let known = names(&scraped);
     let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/monitoring");
     for file in ["grafana.json", "alerts.yml"] {
         let text = std::fs::read_to_string(format!("{docs}/{file}")).expect("a file");
@@ -484,6 +485,7 @@ fn addresses_that_other_machines_reach_are_refused() {
         server: fixture.server.address(),
         socket: None,
         figures: Arc::new(Vec::new),
+        loads: Arc::new(Vec::new),
         clock,
         random,
     };
@@ -660,6 +662,7 @@ fn at_other_addresses_the_console_is_encrypted() {
         server: fixture.server.address(),
         socket: Some(fixture._folder.path().to_owned()),
         figures: Arc::new(Vec::new),
+        loads: Arc::new(Vec::new),
         clock,
         random,
     };

@@ -59,7 +59,6 @@ export default async function overview(main, live) {
     graph("Memory by site", null, { ...common, format: bytes, lines: () => sitesNow().map((name) => [name, ink(name), (s) => s.sites[name]?.bytes]) }),
   ];
   const nodes = el("div");
-  let earlier = null;
   const cards = el("div", { class: "cards" });
   const list = el("ul", { class: "attention" });
   const log = el("div");
@@ -96,32 +95,13 @@ export default async function overview(main, live) {
       [whole(made), "Changes / min"], [facts?.mode ?? "–", "Autopilot"],
     ].map(card));
   };
-  /** Rates of each process between two questions, of all that run SQL. */
-  const drawNodes = async () => {
-    const figures = await ask("processes", { limit: 500 }), now = Date.now();
-    const sums = new Map();
-    for (const f of figures) {
-      const of = sums.get(f.process) || {};
-      const kind = /(kind|outcome)="(\w+)"/.exec(f.labels || "")?.[2] ?? "";
-      of[f.name + kind] = (of[f.name + kind] || 0) + Number(f.value);
-      sums.set(f.process, of);
-    }
-    const before = earlier;
-    earlier = { now, sums };
-    if (!before) return;
-    const seconds = Math.max(0.001, (now - before.now) / 1000);
-    const rows = [...sums].map(([name, of]) => {
-      const more = (figure) => Math.max(0, (of[figure] || 0) - (before.sums.get(name)?.[figure] || 0));
-      const statements = more("isomer_statement_duration_seconds_count"), local = more("isomer_commits_totallocal"), all = local + more("isomer_commits_totaldistributed");
-      return { name, statements: statements / seconds, mean: statements ? (1000 * more("isomer_statement_duration_seconds_sum")) / statements : null,
-        commits: more("isomer_transactions_totalcommitted") / seconds, local: all ? local / all : null, waiters: of.isomer_lock_waiters };
-    });
-    const total = (figure) => rows.reduce((sum, r) => sum + r[figure], 0);
-    nodes.replaceChildren(part("Load of each process", rows.length > 1 ? `All together: ${short(total("statements"))} statements and ${short(total("commits"))} commits a second. The graphs above are of the process that serves this page.` : null,
-      table(rows, [["process", (r) => r.name || "with the conductor"], ["statements a second", (r) => short(r.statements), "number"], ["mean duration", (r) => ms(r.mean), "number"], ["commits a second", (r) => short(r.commits), "number"],
+  const drawNodes = () => {
+    const rows = Object.entries(samples.at(-1)?.processes ?? {}).map(([name, of]) => ({ name, ...of }));
+    nodes.replaceChildren(part("Load of each process", rows.length > 1 ? "The graphs above show all of them together." : null,
+      table(rows, [["process", (r) => r.name || "with the conductor"], ["statements a second", (r) => short(r.statements), "number"], ["mean duration", (r) => ms(r.mean_ms), "number"], ["commits a second", (r) => short(r.commits), "number"],
         ["written at one site", (r) => percent(r.local), "number"], ["wait for locks", (r) => whole(r.waiters), "number"]], "None.")));
   };
-  live.onSample = () => { drawCards(); drawAttention(); graphs.forEach((g) => g.draw()); };
+  live.onSample = () => { drawCards(); drawAttention(); drawNodes(); graphs.forEach((g) => g.draw()); };
   live.onTheme = () => graphs.forEach((g) => g.anew());
   live.refresh = async () => {
     const [changes, sites, sessions, proposals, plans, switched, mode, checkpoints] = await Promise.all([
@@ -130,7 +110,6 @@ export default async function overview(main, live) {
     rows = changes;
     marks = rows.filter((r) => r.at).map((r) => ({ at: date(r.at).getTime() / 1000, text: r.change, reason: r.reason })).reverse();
     facts = { sites, sessions, proposals, plans, changes: switched, mode, checkpoints, may: shell.may };
-    await drawNodes();
     drawAttention(); drawCards(); graphs.forEach((g) => g.draw());
     log.replaceChildren(table(rows.slice(0, 12), [["when", (r) => when(r.at), "when"], ["change", (r) => r.change, "code"], ["reason", (r) => r.reason, "text"], ["took", (r) => us(r.took_us), "number"]],
       "The design has not changed yet. When the autopilot or an operator changes it, each change is listed here with its reason."));

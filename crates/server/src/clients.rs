@@ -93,7 +93,9 @@ impl Clients {
             Ok(Inquiry::Cancel { process, secret }) => {
                 OfGateway::Done(self.cancel_here(process, &secret))
             }
-            Ok(Inquiry::Counts | Inquiry::Rows(_) | Inquiry::Copies) | Err(_) => return Vec::new(),
+            Ok(Inquiry::Counts | Inquiry::Rows(_) | Inquiry::Copies | Inquiry::Load) | Err(_) => {
+                return Vec::new();
+            }
         };
         serde_json::to_vec(&answer).expect("names of fields are text")
     }

@@ -12,6 +12,7 @@ use crate::engine::questions::{blockers, locks};
 use crate::engine::{Engine, damaged, set_default_backups};
 use crate::figures::Figure;
 use crate::limits::ended;
+use crate::loads::{Load, loads};
 use crate::numbers::NUMBERS;
 use crate::proposals;
 use crate::restart;
@@ -298,6 +299,12 @@ impl Engine {
     /// All figures, as they are now. Figures of one name are neighbours.
     pub fn figures(&self) -> Vec<Figure> {
         scrape::figures(self)
+    }
+
+    /// The loads of all processes with their names, this process first. Waits up to a second for
+    /// those of others.
+    pub fn loads(&self) -> Vec<(String, Load)> {
+        loads(self)
     }
 }
 

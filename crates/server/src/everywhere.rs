@@ -5,6 +5,7 @@
 //!   b: SELECT * FROM pg_stat_activity ── sessions ──▶ a, c: the activity of their clients
 //!   b: SELECT * FROM pg_stat_database ── counts ────▶ a, c: their transactions and rows
 //!   b: SELECT * FROM isomer.all_metrics ─ rows of ──▶ a, c: the rows of their isomer.metrics
+//!   b: graphs of the console ─────────── load ─────▶ a, c: their statements, commits and sites
 //!   b: SELECT pg_cancel_backend(9) ───── signal 9 ──▶ a, c: the one that has client 9 cancels
 //!   b: CancelRequest 9, secret ───────── cancel 9 ──▶ a, c: the one that has client 9 compares
 //! ```
@@ -23,6 +24,7 @@
 //! is of another process; the limit of connections before login bounds that.
 
 use crate::engine::questions::{Cell, ToldCopy};
+use crate::loads::Load;
 use isomer_cluster::Database;
 use isomer_cluster::gateways::Replied;
 use isomer_design::SITES_MAX;
@@ -48,6 +50,8 @@ pub(crate) enum Inquiry {
     Rows(String),
     /// The copies of partitions at your sites.
     Copies,
+    /// What have you done since your start?
+    Load,
 }
 
 /// The reply of each.
@@ -59,6 +63,7 @@ pub(crate) enum OfGateway {
     Counts(Counts),
     Rows(Vec<Vec<Cell>>),
     Copies(Vec<ToldCopy>),
+    Load(Load),
 }
 
 /// The part of the clients' numbers that belongs to a process.

@@ -15,7 +15,7 @@
 //! Errors are counted by SQLSTATE under a lock, which only failed statements take.
 //!
 //! Left out: figures of sites of other processes beyond their load, which their own processes have.
-//! `isomer.all_metrics` has those of all processes.
+//! `isomer.all_metrics` has those of all processes, and [`crate::loads`] a few of them for graphs.
 
 use isomer_cluster::{DURATIONS_US, Durations, DurationsShown};
 use isomer_sql::SqlError;

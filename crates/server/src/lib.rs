@@ -114,6 +114,7 @@ mod indexes;
 mod limits;
 mod listener;
 mod liveness;
+mod loads;
 mod members;
 mod numbers;
 mod options;
@@ -158,8 +159,9 @@ mod wire;
 
 pub use engine::{Engine, Source, take_over};
 pub use figures::{Figure, FigureValue};
+pub use loads::{Load, SiteLevels};
 pub use options::{ServerOptions, Trust};
-pub use passage::{Passage, PassageOptions};
+pub use passage::{Passage, PassageOptions, Traffic};
 pub use pilot::Decider;
 pub use process::{make_private_files, places, raise_limit, use_small_pages};
 pub use processes::Restarts;

@@ -10,6 +10,8 @@
 //! A client of another machine must therefore not reach the gateway over loopback, where encryption
 //! is not mandatory: the proxy refuses it.
 //!
+//! It forwards browsers to that process's console in the same way ([`Traffic::Pages`]).
+//!
 //! A connection uses two threads, one per direction, and one in the gateway. Before the client's
 //! first bytes the proxy sends the name of its node. If the node falls silent, the gateway ends the
 //! sessions of its clients.
@@ -41,10 +43,22 @@ pub struct PassageOptions {
     pub listen: SocketAddr,
     /// Returns the present address of the gateway, a host and a port; or why it has none.
     pub to: Arc<dyn Fn() -> Result<String, String> + Send + Sync>,
-    /// The name of this node in the cluster.
-    pub node: String,
+    /// The traffic that it forwards.
+    pub traffic: Traffic,
     /// The most clients at a time.
     pub connections_max: usize,
+}
+
+/// What a proxy forwards.
+#[derive(Clone)]
+pub enum Traffic {
+    /// Connections of PostgreSQL's clients.
+    Clients {
+        /// The name of this node in the cluster.
+        node: String,
+    },
+    /// Browsers of the console.
+    Pages,
 }
 
 /// A running proxy. Dropping it ends all connections. See the [module documentation](self).
@@ -74,6 +88,11 @@ impl Passage {
         let accepting = shared.clone();
         let acceptor = Some(thread("isomer-accept", move || accept(&accepting, &listener))?);
         Ok(Passage { shared, address, acceptor })
+    }
+
+    /// The traffic that it forwards.
+    pub fn traffic(&self) -> &Traffic {
+        &self.shared.options.traffic
     }
 
     /// The address of the listener.
@@ -119,7 +138,7 @@ fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
         let spawned = thread("isomer-passage", move || {
             // Both ends of a connection learn of its errors by themselves.
             let _ = match ends / 2 >= passing.options.connections_max {
-                true => refuse(&client, &too_many("too many clients already".to_owned())),
+                true => passing.refuse(&client, &too_many("too many clients already".to_owned())),
                 false => passing.pass_on(&client),
             };
         });
@@ -140,10 +159,10 @@ impl Shared {
     fn pass_on(&self, client: &Arc<TcpStream>) -> io::Result<()> {
         let server = match self.dial() {
             Ok(server) => Arc::new(server),
-            Err(why) => return refuse(client, &self.unreachable(&why)),
+            Err(why) => return self.refuse(client, &self.unreachable(&why)),
         };
         if server.local_addr()?.ip().is_loopback() && !client.peer_addr()?.ip().is_loopback() {
-            return refuse(client, &self.too_near());
+            return self.refuse(client, &self.too_near());
         }
         self.note(&server);
         if self.stop.load(Ordering::SeqCst) {
@@ -171,7 +190,8 @@ impl Shared {
 
     /// The message that the node sends before the client's bytes.
     fn introduction(&self) -> Vec<u8> {
-        let name = self.options.node.as_bytes();
+        let Traffic::Clients { node } = &self.options.traffic else { return Vec::new() };
+        let name = node.as_bytes();
         let length = 8 + name.len() as i32;
         [&length.to_be_bytes()[..], &PASSED_ON.to_be_bytes(), name].concat()
     }
@@ -186,6 +206,15 @@ impl Shared {
             }
         }
         Err(why)
+    }
+
+    fn refuse(&self, client: &TcpStream, error: &SqlError) -> io::Result<()> {
+        client.set_read_timeout(Some(FAREWELL))?;
+        client.set_write_timeout(Some(FAREWELL))?;
+        match self.options.traffic {
+            Traffic::Clients { .. } => refuse_client(client, error),
+            Traffic::Pages => refuse_browser(client, error),
+        }
     }
 
     fn unreachable(&self, why: &io::Error) -> SqlError {
@@ -203,11 +232,21 @@ impl Shared {
     }
 }
 
+/// Refuses a browser with an error, after its request has begun.
+fn refuse_browser(mut client: &TcpStream, error: &SqlError) -> io::Result<()> {
+    let _ = client.read(&mut [0; 16 << 10])?;
+    let hint = error.hint.as_deref().unwrap_or_default();
+    let text = format!("{}\n{hint}\n", error.message);
+    let length = text.len();
+    let head = format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain; charset=utf-8\r\n\
+         content-length: {length}\r\nconnection: close\r\n\r\n"
+    );
+    client.write_all(&[head, text].concat().into_bytes())
+}
+
 /// Refuses a client with an error, after its startup message.
-fn refuse(client: &TcpStream, error: &SqlError) -> io::Result<()> {
-    client.set_read_timeout(Some(FAREWELL))?;
-    client.set_write_timeout(Some(FAREWELL))?;
-    let mut client = client;
+fn refuse_client(mut client: &TcpStream, error: &SqlError) -> io::Result<()> {
     loop {
         let mut head = [0; 8];
         client.read_exact(&mut head)?;

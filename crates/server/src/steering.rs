@@ -32,8 +32,8 @@ use isomer_plan::proposals::{Proposals, parts};
 use isomer_plan::pulse::Pulse;
 use isomer_plan::restraints::{Restraints, Withheld};
 use isomer_strategy::{
-    Changed, Decision, Occasion, Place, Refused, Report, Request, SiteLoad, Stage, Strategy,
-    Verdict, coordinator, pick,
+    Cause, Changed, Decision, NotMade, Occasion, Place, Refused, Report, Request, SiteLoad, Stage,
+    Strategy, Verdict, coordinator, pick,
 };
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -97,7 +97,7 @@ impl Forecasts {
 #[derive(Default)]
 struct Made {
     took: Durations,
-    refused: u64,
+    refused: BTreeMap<Cause, u64>,
 }
 
 /// See the [module documentation](self).
@@ -169,9 +169,13 @@ impl Steering {
             let help = "Changes of the design that took effect, by kind.";
             Figure::counter("isomer_design_changes", help, made.took.count()).with("kind", kind)
         });
-        let refused = changes.iter().map(|(kind, made)| {
-            let help = "Changes of the design that were refused or failed, by kind.";
-            Figure::counter("isomer_design_changes_refused", help, made.refused).with("kind", kind)
+        let refused = changes
+            .iter()
+            .flat_map(|(kind, made)| made.refused.iter().map(move |refused| (kind, refused)));
+        let refused = refused.map(|(kind, (cause, count))| {
+            let help = "Changes of the design that were refused or failed, by kind and reason.";
+            let name = "isomer_design_changes_refused";
+            Figure::counter(name, help, *count).with("kind", kind).with("reason", cause.name())
         });
         let withheld = self.withheld.lock();
         let withheld = Withheld::ALL.iter().map(|why| {
@@ -254,7 +258,7 @@ impl Steering {
         match &self.decider {
             Decider::Learned(learned) => learned.withheld(change, why),
             Decider::Elastic(elastic) => {
-                let took_ns = Err(why.why().to_owned());
+                let took_ns = Err(NotMade { cause: Cause::Withheld, why: why.why().to_owned() });
                 elastic.changed(&Changed { change, rows: 0, bytes: 0, took_ns, now });
             }
         }
@@ -356,7 +360,7 @@ impl Strategy for Steering {
             let made = changes.entry(changed.change.operator()).or_default();
             match &changed.took_ns {
                 Ok(ns) => made.took.add(ns / 1000),
-                Err(_) => made.refused += 1,
+                Err(not_made) => *made.refused.entry(not_made.cause).or_default() += 1,
             }
         }
         let took_ns = *changed.took_ns.as_ref().unwrap_or(&0);

@@ -3,7 +3,7 @@
 mod fixture;
 
 use fixture::{Fixture, cancel_a_wait, code};
-use isomer_server::{Passage, PassageOptions};
+use isomer_server::{Passage, PassageOptions, Traffic};
 use postgres::error::SqlState;
 use postgres::{Client, NoTls};
 use std::io::{Read, Write};
@@ -12,9 +12,9 @@ use std::sync::Arc;
 
 fn passage(to: String, connections_max: usize) -> Passage {
     let listen = "127.0.0.1:0".parse().expect("an address");
-    let node = "b".to_owned();
+    let traffic = Traffic::Clients { node: "b".to_owned() };
     let to = Arc::new(move || Ok(to.clone()));
-    Passage::start(PassageOptions { listen, to, node, connections_max }).expect("a free port")
+    Passage::start(PassageOptions { listen, to, traffic, connections_max }).expect("a free port")
 }
 
 fn connect(passage: &Passage) -> Result<Client, postgres::Error> {
@@ -57,6 +57,39 @@ fn clients_of_a_node_that_falls_silent_give_up_their_locks() {
     client.batch_execute("commit").expect_err("its connection has ended");
     // A direct connection does not belong to the node.
     other.batch_execute("select 1").expect("it goes on");
+}
+
+#[test]
+fn a_browser_is_passed_on_or_told_why_not() {
+    let console = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let to = console.local_addr().expect("an address").to_string();
+    let listen = "127.0.0.1:0".parse().expect("an address");
+    let to: Arc<dyn Fn() -> Result<String, String> + Send + Sync> =
+        Arc::new(move || Ok(to.clone()));
+    let options = PassageOptions { listen, to, traffic: Traffic::Pages, connections_max: 10 };
+    let passage = Passage::start(options).expect("a free port");
+    let ask = || {
+        let mut browser = TcpStream::connect(passage.address()).expect("it listens");
+        browser.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("it is read");
+        browser
+    };
+    let answer = |mut browser: TcpStream| {
+        let mut answer = String::new();
+        browser.read_to_string(&mut answer).expect("an answer, and the end");
+        answer
+    };
+    let browser = ask();
+    let (mut page, _) = console.accept().expect("it is passed on");
+    let mut asked = [0; 18];
+    page.read_exact(&mut asked).expect("nothing comes before the request");
+    assert_eq!(&asked, b"GET / HTTP/1.1\r\n\r\n");
+    page.write_all(b"HTTP/1.1 200 OK\r\n\r\na page").expect("it is read");
+    drop(page);
+    assert!(answer(browser).ends_with("a page"));
+    drop(console);
+    let refused = answer(ask());
+    assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
+    assert!(refused.contains("the process that serves at 127.0.0.1:"), "{refused}");
 }
 
 #[test]

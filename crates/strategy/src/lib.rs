@@ -215,6 +215,55 @@ pub struct Measured {
     pub rows: [usize; 2],
 }
 
+/// The kind of reason for which a change was not made.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Cause {
+    /// It does not fit the design, which has changed since it was planned.
+    Unfit,
+    /// A site refused it.
+    Site,
+    /// A site, a log or a process failed.
+    Failure,
+    /// A change that it builds on was not made.
+    Earlier,
+    /// A reconfiguration holds its table.
+    Held,
+    /// An operator has pinned its range.
+    Pinned,
+    /// Changes of the design are turned off.
+    Off,
+    /// A restraint of the operator's: mode, window, budget or disturbance.
+    Withheld,
+    /// Too many plans were waiting.
+    Queue,
+}
+
+impl Cause {
+    /// The cause in one word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Cause::Unfit => "unfit",
+            Cause::Site => "site",
+            Cause::Failure => "failure",
+            Cause::Earlier => "earlier",
+            Cause::Held => "held",
+            Cause::Pinned => "pinned",
+            Cause::Off => "off",
+            Cause::Withheld => "withheld",
+            Cause::Queue => "queue",
+        }
+    }
+}
+
+/// The reason why a change was not made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NotMade {
+    /// Its kind.
+    pub cause: Cause,
+    /// The reason as text.
+    pub why: String,
+}
+
 /// The outcome of a change.
 pub struct Changed<'a> {
     /// The change.
@@ -224,7 +273,7 @@ pub struct Changed<'a> {
     /// The bytes of these rows.
     pub bytes: usize,
     /// Its duration in nanoseconds, or the reason why it failed.
-    pub took_ns: Result<u64, String>,
+    pub took_ns: Result<u64, NotMade>,
     /// The time when the outcome was known.
     pub now: Time,
 }

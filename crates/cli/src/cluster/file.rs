@@ -235,6 +235,13 @@ impl ClusterFile {
         self.processes.iter().filter_map(address).collect()
     }
 
+    /// The addresses of consoles, by process.
+    pub fn consoles(&self) -> BTreeMap<String, String> {
+        let address =
+            |process: &Process| Some((process.member.name.clone(), process.http.clone()?));
+        self.processes.iter().filter_map(address).collect()
+    }
+
     fn names(&self) -> impl Iterator<Item = &str> {
         self.processes.iter().map(|process| &*process.member.name)
     }

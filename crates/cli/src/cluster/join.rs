@@ -109,6 +109,8 @@ pub(crate) struct Place {
     pub(crate) order: Vec<String>,
     /// The address of each process for clients, if a file has it.
     pub(crate) clients: BTreeMap<String, String>,
+    /// The address of the console of each process, if a file has it.
+    pub(crate) consoles: BTreeMap<String, String>,
     tls: TlsArgs,
     /// The names of the processes that keep the logs, if processes keep them for each other.
     keepers: Vec<String>,
@@ -176,7 +178,7 @@ impl PeerArgs {
                 (Role::Router, _) => return Err(started_by(&name, "isomer serve")),
                 _ => return Err(started_by(&name, "isomer node")),
             };
-            let (order, clients) = (file.order(), file.clients());
+            let (order, clients, consoles) = (file.order(), file.clients(), file.consoles());
             let limits = file.limits;
             let keepers = file.founders().map(str::to_owned).collect();
             let lets = Some(Arc::new(Lets::by(&text, &file)));
@@ -190,6 +192,7 @@ impl PeerArgs {
                 log,
                 order,
                 clients,
+                consoles,
                 tls,
                 keepers,
                 lets,
@@ -207,10 +210,23 @@ impl PeerArgs {
         let own = Process { member, role, clients: None, http: None, joined: false };
         let (others, limits, log) = (self.peers.clone(), Limits::default(), log.clone());
         let (order, clients, tls) = (Vec::new(), BTreeMap::new(), self.tls.clone());
+        let consoles = BTreeMap::new();
         let keepers = others.iter().chain([&own.member]).map(|member| member.name.clone());
         let (keepers, lets, kept) = (keepers.collect(), None, None);
-        let place =
-            Place { own, others, limits, listen, log, order, clients, tls, keepers, lets, kept };
+        let place = Place {
+            own,
+            others,
+            limits,
+            listen,
+            log,
+            order,
+            clients,
+            consoles,
+            tls,
+            keepers,
+            lets,
+            kept,
+        };
         Ok(Some(place))
     }
 }
@@ -305,27 +321,24 @@ fn lacking_mark(
         .then(|| OpenDatabaseError::NoMark { place: store.place(), database }.to_string()))
 }
 
+/// The address of a flag, or else that of a file.
+fn address(flag: Option<SocketAddr>, of_file: Option<&str>) -> Result<Option<SocketAddr>, Failure> {
+    let Some(of_file) = of_file.filter(|_| flag.is_none()) else { return Ok(flag) };
+    let failed = |why: &dyn std::fmt::Display| Failure::failed(format!("{of_file}: {why}"));
+    let mut found = of_file.to_socket_addrs().map_err(|error| failed(&error))?;
+    found.next().map(Some).ok_or_else(|| failed(&"the name has no address"))
+}
+
 impl Place {
     /// The address for PostgreSQL's clients: that of the flag, or of the file; `None` without
     /// either.
     pub(crate) fn clients(&self, flag: Option<SocketAddr>) -> Result<Option<SocketAddr>, Failure> {
-        let Some(clients) = self.own.clients.as_ref().filter(|_| flag.is_none()) else {
-            return Ok(flag);
-        };
-        let failed = |why: &dyn std::fmt::Display| Failure::failed(format!("{clients}: {why}"));
-        let mut found = clients.to_socket_addrs().map_err(|error| failed(&error))?;
-        found.next().map(Some).ok_or_else(|| failed(&"the name has no address"))
+        address(flag, self.own.clients.as_deref())
     }
 
     /// The address of the console: that of the flag, or of the file; `None` without either.
-    #[cfg(feature = "console")]
     pub(crate) fn http(&self, flag: Option<SocketAddr>) -> Result<Option<SocketAddr>, Failure> {
-        let Some(http) = self.own.http.as_ref().filter(|_| flag.is_none()) else {
-            return Ok(flag);
-        };
-        let failed = |why: &dyn std::fmt::Display| Failure::failed(format!("{http}: {why}"));
-        let mut found = http.to_socket_addrs().map_err(|error| failed(&error))?;
-        found.next().map(Some).ok_or_else(|| failed(&"the name has no address"))
+        address(flag, self.own.http.as_deref())
     }
 
     /// The redo logs, if they are not in the folder. If the processes keep them for each other, it

@@ -150,13 +150,14 @@ impl Ratings {
             let made = std::fs::DirBuilder::new().mode(0o700).create(&folder);
             made.map_err(|error| Failure::failed(format!("{}: {error}", folder.display())))?;
             self.server.listen_in(&folder).map_err(Failure::failed)?;
-            let engine = self.engine.clone();
+            let (engine, asked) = (self.engine.clone(), self.engine.clone());
             let console = isomer_console::Console::start(isomer_console::ConsoleOptions {
                 listen,
                 tls: None,
                 server: self.server.address(),
                 socket: Some(folder),
                 figures: Arc::new(move || engine.figures()),
+                loads: Arc::new(move || asked.loads()),
                 clock: clock::now_us,
                 random: clock::random,
             });

@@ -15,7 +15,7 @@ use futures_util::future::join_all;
 use isomer_design::{Change, Design, KeyRange, Plan, SiteId, Step, TableId, Time};
 use isomer_log::LogError;
 use isomer_site::Refusal;
-use isomer_strategy::Changed;
+use isomer_strategy::{Cause, Changed, NotMade};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
@@ -106,7 +106,7 @@ impl<T: Transport> Conductor<T> {
                 join_all(chains).await.into_iter().collect();
             if let Err(error) = &done {
                 let left = stages.by_ref().flatten().flatten();
-                self.leave(left.map(|step| &step.change), &error.to_string());
+                self.leave(left.map(|step| &step.change), Cause::Earlier, &error.to_string());
             }
             events.extend(done?.into_iter().flatten());
         }
@@ -123,7 +123,8 @@ impl<T: Transport> Conductor<T> {
     ) -> usize {
         let tables = plan.changes().filter_map(Change::table).collect();
         if let Some(number) = self.reconfigurations.holder(&tables) {
-            self.leave(plan.changes(), &format!("reconfiguration {number} holds a table of it"));
+            let why = format!("reconfiguration {number} holds a table of it");
+            self.leave(plan.changes(), Cause::Held, &why);
             return 0;
         }
         let mut made = 0;
@@ -149,12 +150,13 @@ impl<T: Transport> Conductor<T> {
         while let Some(step) = steps.next() {
             if !may_begin() {
                 let left = [step].into_iter().chain(steps).map(|step| &step.change);
-                self.leave(left, pins::OFF);
+                self.leave(left, Cause::Off, pins::OFF);
                 break;
             }
             let made = self.carry_out(step.change.clone(), &step.reason).await;
             if let Err(error) = &made {
-                self.leave(steps.by_ref().map(|step| &step.change), &error.to_string());
+                let left = steps.by_ref().map(|step| &step.change);
+                self.leave(left, Cause::Earlier, &error.to_string());
             }
             events.push(made?);
         }
@@ -162,10 +164,15 @@ impl<T: Transport> Conductor<T> {
     }
 
     /// Reports changes to the strategy that it asked for, and that will not be made.
-    pub(super) fn leave<'c>(&self, changes: impl Iterator<Item = &'c Change>, why: &str) {
+    pub(super) fn leave<'c>(
+        &self,
+        changes: impl Iterator<Item = &'c Change>,
+        cause: Cause,
+        why: &str,
+    ) {
         let now = self.transport.now();
         for change in changes {
-            let took_ns = Err(why.to_owned());
+            let took_ns = Err(NotMade { cause, why: why.to_owned() });
             self.strategy().changed(&Changed { change, rows: 0, bytes: 0, took_ns, now });
         }
     }
@@ -181,7 +188,10 @@ impl<T: Transport> Conductor<T> {
         let now = self.transport.now();
         let took_ns = now.0.saturating_sub(begun.0);
         let [rows, bytes] = *made.as_ref().unwrap_or(&[0; 2]);
-        let took = made.as_ref().map(|_| took_ns).map_err(Error::to_string);
+        let took = made
+            .as_ref()
+            .map(|_| took_ns)
+            .map_err(|error| NotMade { cause: error.cause(), why: error.to_string() });
         self.strategy().changed(&Changed { change: &change, rows, bytes, took_ns: took, now });
         made?;
         Ok(self.announce(change, reason, begun, (took_ns, [rows, bytes])))

@@ -83,7 +83,7 @@ use futures_util::StreamExt;
 use futures_util::future::{Either, join, select};
 use futures_util::stream::FuturesUnordered;
 use isomer_design::{Change, Design, KeyRange, Plan, RoutingTable, SiteId, TableId, Time};
-use isomer_strategy::{Occasion, SiteLoad, Strategy};
+use isomer_strategy::{Cause, Occasion, SiteLoad, Strategy};
 use membership::Membership;
 use parking_lot::Mutex;
 use reconfigure::Reconfigurations;
@@ -295,7 +295,7 @@ impl<T: Transport> Conductor<T> {
             return;
         }
         if let Err(plan) = self.deferred.add(plan) {
-            self.leave(plan.changes(), "too many plans were waiting");
+            self.leave(plan.changes(), Cause::Queue, "too many plans were waiting");
         }
     }
 

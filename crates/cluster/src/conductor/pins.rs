@@ -15,7 +15,7 @@ use crate::conductor::copy::home;
 use crate::error::Error;
 use crate::transport::Transport;
 use isomer_design::{Pins, Plan, Step, TableId};
-use isomer_strategy::{Decision, Request};
+use isomer_strategy::{Cause, Decision, Request};
 use std::sync::atomic::Ordering;
 
 const WHY: &str = "the partition is pinned";
@@ -28,7 +28,7 @@ pub(crate) fn turn_plans<T: Transport>(conductor: &Conductor<T>, on: bool) {
     if !on {
         // A plan that is added from now on is dropped when its turn comes.
         for plan in conductor.deferred.take_all() {
-            conductor.leave(plan.changes(), OFF);
+            conductor.leave(plan.changes(), Cause::Off, OFF);
         }
     }
 }
@@ -59,7 +59,7 @@ pub(crate) async fn set_pins<T: Transport>(
 /// A plan of the strategy without its changes of pinned partitions. Empty while plans are off.
 pub(super) fn permitted<T: Transport>(conductor: &Conductor<T>, mut plan: Plan) -> Plan {
     if are_plans_off(conductor) {
-        conductor.leave(plan.changes(), OFF);
+        conductor.leave(plan.changes(), Cause::Off, OFF);
         return Plan::default();
     }
     if !plan.is_empty() {
@@ -67,7 +67,7 @@ pub(super) fn permitted<T: Transport>(conductor: &Conductor<T>, mut plan: Plan) 
         let (pinned, free): (Vec<Step>, _) =
             plan.steps.into_iter().partition(|step| design.is_pinned(&step.change));
         plan.steps = free;
-        conductor.leave(pinned.iter().map(|step| &step.change), WHY);
+        conductor.leave(pinned.iter().map(|step| &step.change), Cause::Pinned, WHY);
     }
     plan
 }
@@ -85,7 +85,7 @@ pub(crate) fn around_pins<T: Transport>(
     if !decision.first.changes().any(|change| design.is_pinned(change)) {
         return decision;
     }
-    conductor.leave(decision.first.changes(), WHY);
+    conductor.leave(decision.first.changes(), Cause::Pinned, WHY);
     let Decision { deferred, is_occasion, .. } = decision;
     let coordinator = isomer_strategy::coordinator(request);
     Decision { deferred, is_occasion, ..Decision::across(coordinator) }

@@ -187,6 +187,7 @@ pub struct Savepoint {
     workspace: usize,
     locked: usize,
 }
+
 /// The sites that a transaction has read from so far, in their order.
 pub fn sites_read<T: Transport>(txn: &OpenTransaction<T>) -> Vec<SiteId> {
     let open = txn.snapshot.iter().chain(&txn.newest).flat_map(Snapshot::read);

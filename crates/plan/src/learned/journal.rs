@@ -215,10 +215,10 @@ impl Journal {
     }
 
     /// Records the result of a change: its duration, or the reason of its failure.
-    pub(crate) fn hear(&mut self, change: &Change, took_ns: &Result<u64, String>) {
+    pub(crate) fn hear(&mut self, change: &Change, took_ns: Result<u64, &str>) {
         let fate = match took_ns {
-            Ok(took) => ChangeResult::Made(*took),
-            Err(why) => ChangeResult::Failed(why.clone()),
+            Ok(took) => ChangeResult::Made(took),
+            Err(why) => ChangeResult::Failed(why.to_owned()),
         };
         // The result belongs to the latest decision that asked for the change.
         let Some(at) = self.entry_of(change) else { return };
@@ -390,7 +390,7 @@ mod tests {
         let mut journal = Journal::default();
         enter(&mut journal, true, split(5), &[]);
         assert_eq!(journal.summary(), Summary::default(), "it is on its way");
-        journal.hear(&split(5), &Ok(7000));
+        journal.hear(&split(5), Ok(7000));
         let footprint = Footprint::new().write(T, Key::int(3));
         let ran = |journal: &mut Journal, times, us| {
             (0..times).for_each(|_| journal.observe(2, &footprint, us, 100));

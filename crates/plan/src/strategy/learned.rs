@@ -264,7 +264,7 @@ impl Learned {
     /// An operator does not permit a change that this strategy wanted. It stays in flight for a
     /// [horizon](Tuning::horizon_ns), so that it is not wanted again at once.
     pub fn withheld(&self, change: &Change, why: Withheld) {
-        self.brain.lock().journal.hear(change, &Err(why.why().to_owned()));
+        self.brain.lock().journal.hear(change, Err(why.why()));
     }
 
     /// The number of the decision in the journal that a proposed plan is of.
@@ -649,7 +649,8 @@ impl Strategy for Learned {
         if changed.took_ns.is_ok() && matches!(changed.change, Change::Remaster { .. }) {
             brain.drawing.moved();
         }
-        brain.journal.hear(changed.change, &changed.took_ns);
+        let took_ns = changed.took_ns.as_ref().map(|took| *took);
+        brain.journal.hear(changed.change, took_ns.map_err(|not_made| &*not_made.why));
         let effort = brain.changing.remove(changed.change);
         if let (Some(mut effort), Ok(took_ns)) = (effort, &changed.took_ns) {
             if let (Change::AddReplica { table, .. }, rows) = (changed.change, changed.rows as f64)

@@ -20,7 +20,8 @@ use isomer_plan::elastic::{Episode, Fleet, Options, Outcome, Planner};
 use isomer_plan::learned::Mode;
 use isomer_plan::strategy::Elastic;
 use isomer_strategy::{
-    Changed, Measured, Occasion, Report, Request, SiteLoad, Stage, Strategy, Verdict,
+    Cause, Changed, Measured, NotMade, Occasion, Report, Request, SiteLoad, Stage, Strategy,
+    Verdict,
 };
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -262,7 +263,10 @@ impl State {
         }
         for step in &decision.deferred.steps {
             let refused = self.refused.contains(&step.change);
-            let took_ns = if refused { Err("refused".to_owned()) } else { Ok(1000) };
+            let took_ns = match refused {
+                true => Err(NotMade { cause: Cause::Site, why: "refused".to_owned() }),
+                false => Ok(1000),
+            };
             let how = if refused { "refused: " } else { "" };
             let _ = writeln!(text, "  {how}{}", step.change.to_text(&self.design));
             if !refused {

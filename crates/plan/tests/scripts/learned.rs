@@ -29,8 +29,8 @@ use isomer_plan::learned::{Mode, Tuning};
 use isomer_plan::restraints::Withheld;
 use isomer_plan::strategy::Learned;
 use isomer_strategy::{
-    Changed, Decision, Measured, Occasion, Place, ProcessLoad, Report, Request, SiteLoad, Stage,
-    Strategy, Verdict,
+    Cause, Changed, Decision, Measured, NotMade, Occasion, Place, ProcessLoad, Report, Request,
+    SiteLoad, Stage, Strategy, Verdict,
 };
 use std::error::Error;
 use std::fmt::Write as _;
@@ -266,8 +266,10 @@ impl State {
         let mut text = String::new();
         for change in changes {
             let made = self.design.apply(change);
-            let took_ns = made.map(|()| 500_000).map_err(|invalid| invalid.to_string());
-            if let Err(why) = &took_ns {
+            let took_ns = made
+                .map(|()| 500_000)
+                .map_err(|invalid| NotMade { cause: Cause::Unfit, why: invalid.to_string() });
+            if let Err(NotMade { why, .. }) = &took_ns {
                 let _ = writeln!(text, "not made: {why}");
             }
             let now = Time(self.now);

@@ -348,7 +348,10 @@ fn send(
         Err(Unanswered::Lost) => return Sent::Lost(known.filter(|_| !choice.is_read_only)),
     };
     match read(&bytes) {
-        Some(Answer::Ran(answered)) => Sent::Done(take(session, answered, out)),
+        Some(Answer::Ran(answered)) => {
+            session.sites_read = vec![choice.site];
+            Sent::Done(take(session, answered, out))
+        }
         Some(Answer::NotHere(why)) => {
             tracing::debug!(why, "a statement runs here, not at its rows");
             Sent::NotHere(Outcome::Refused)
