@@ -300,7 +300,10 @@ impl Shipments {
             let figure = Figure::counter("isomer_statements_shipped", help, *count);
             figure.with("ran", ran).with("reason", why)
         };
-        self.0.lock().iter().map(figure).collect()
+        let mut counts = self.0.lock();
+        // Rates need a count that was 0.
+        counts.entry(Outcome::Shipped).or_default();
+        counts.iter().map(figure).collect()
     }
 }
 

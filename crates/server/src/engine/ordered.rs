@@ -153,12 +153,9 @@ pub(crate) fn router(engine: &Engine) -> String {
     OrderRouter(engine.database()).name().unwrap_or_else(|| OFF.to_owned())
 }
 
-/// Figures of the statements that this process has routed, if it has routed some.
+/// Figures of the statements that this process has routed.
 pub(crate) fn figures(engine: &Engine) -> Vec<Figure> {
     let AheadCounters { batches, statements } = OrderRouter(engine.database()).counters();
-    if batches == 0 {
-        return Vec::new();
-    }
     let help = "Statements on ordered tables that got their sites from a batch before they ran.";
     let of_batches = "Batches of such statements.";
     vec![
