@@ -178,6 +178,11 @@ fn an_invalid_plan_is_refused_before_any_change() {
         "line 3: `remaster accounts[8] s2`: s2 has no replica of accounts[8]: add_replica it before it becomes the master"
     );
     assert!(refused("split cheese at 8").starts_with("line 1: `split cheese at 8`: "));
+    let long = refused(&"split accounts at 8; ".repeat(5000));
+    assert!(
+        long.contains("split accounts at 8; split accounts at 8; ") && long.len() < 200,
+        "{long}"
+    );
     let reconfigure = |plan: Plan| db.reconfigure(plan).unwrap_err().to_string();
     assert_eq!(reconfigure(Plan::new("nothing")), "the plan has no changes");
     let of_sites = Plan::of(Change::AddSite { site: SiteId(3) }, "more");

@@ -14,6 +14,9 @@ use crate::{Change, Design, Invalid};
 use std::fmt;
 use thiserror::Error;
 
+/// The most bytes of a change that an error quotes.
+const QUOTED_BYTES_MAX: usize = 80;
+
 /// One change of a plan, with its reason.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Step {
@@ -117,7 +120,11 @@ impl Plan {
             }
             let (change, told) = line.split_once("   # ").unwrap_or((line, reason));
             reason = told;
-            let wrong = |what: String| format!("line {number}: `{change}`: {what}");
+            let wrong = |what: String| {
+                let end = change.floor_char_boundary(QUOTED_BYTES_MAX);
+                let cut = if end < change.len() { "…" } else { "" };
+                format!("line {number}: `{}{cut}`: {what}", &change[..end])
+            };
             let parsed =
                 Change::parse(change, &design).map_err(|error| wrong(error.to_string()))?;
             design.apply(&parsed).map_err(|invalid| wrong(invalid.to_string()))?;
