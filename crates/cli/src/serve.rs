@@ -20,7 +20,8 @@ use isomer_net::{Net, Role};
 use isomer_plan::elastic::{Fleet, Options as Elasticity};
 use isomer_plan::learned::{Mode, Tuning};
 use isomer_server::{
-    Decider, Engine, Restarts, Server, ServerOptions, Source, Tls, Trust, let_restart, take_over,
+    Decider, Engine, Noted, Restarts, Server, ServerOptions, Source, Tls, Trust, let_restart,
+    take_over,
 };
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -427,7 +428,7 @@ fn serve(
         tracing::info!("{}", autopilot(engine.autopilot()));
     }
     let_restart(engine, restarts(net.as_ref(), stop));
-    let mut failed_over = BTreeSet::new();
+    let mut noted = Noted::default();
     let mut kept = clock::now_us();
     #[cfg(feature = "console")]
     let _console = console((args, listen.http), engine, (address, socket.as_deref()), of_console)?;
@@ -444,7 +445,7 @@ fn serve(
             tracing::info!("this process has the conductor");
             begin_to_conduct(args, engine, cluster.as_ref(), survive)?;
         }
-        engine.note_failovers(&mut failed_over);
+        engine.note_events(&mut noted);
         for node in watch.iter_mut().flat_map(Watch::look) {
             server.end_passed_by(&node);
         }

@@ -17,7 +17,7 @@ pub use ordered::{FusedRows, OrderRouter, StatementTurn};
 pub use others::Others;
 
 use crate::catalog::Missing;
-use crate::conductor::{ChangeEvent, Conductor, FailedOver, Job, link_of};
+use crate::conductor::{ChangeEvent, Conductor, FailedOver, Job, link_of, number_from, states};
 use crate::embedded::{Embedded, Runtime, SiteReport};
 use crate::error::Error;
 use crate::fusion::is_reserved;
@@ -25,7 +25,7 @@ use crate::gateways::desk::Desk;
 use crate::gateways::messages::Define;
 use crate::node::{Endpoint, Node};
 use crate::reach::Reach;
-use crate::reconfiguration::{Control, Reconfiguration};
+use crate::reconfiguration::{Control, Progress, Reconfiguration};
 use crate::router::{Ran, Router, Session};
 use crate::transport::Transport;
 use background::Background;
@@ -673,6 +673,17 @@ pub fn inventory(database: &Database) -> Vec<(SiteId, CopyReport)> {
 /// The zone of a database's process, if it has one.
 pub fn zone_of(database: &Database) -> Option<String> {
     database.node.runtime.zone()
+}
+
+/// Makes `number` the smallest number of the next reconfiguration, so that numbers in a history
+/// that the database does not have stay unique.
+pub fn number_reconfigurations_from(database: &Database, number: u64) {
+    number_from(&database.conductor, number);
+}
+
+/// The numbers and states of [`Database::reconfigurations`], without their plans.
+pub fn reconfiguration_states(database: &Database) -> Vec<(u64, Progress)> {
+    states(&database.conductor)
 }
 
 /// True if the sites of a database are in several processes.

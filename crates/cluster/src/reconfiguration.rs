@@ -40,6 +40,13 @@ pub enum Progress {
     Failed,
 }
 
+impl Progress {
+    /// True if nothing more happens.
+    pub fn has_ended(self) -> bool {
+        matches!(self, Progress::Done | Progress::Cancelled | Progress::Failed)
+    }
+}
+
 impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

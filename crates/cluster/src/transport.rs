@@ -47,6 +47,11 @@ pub trait Transport {
     /// A site's promise to keep the history for a time. It ends when this is dropped.
     type Pin;
 
+    /// True for a site of this process.
+    fn is_here(&self, _site: SiteId) -> bool {
+        true
+    }
+
     /// Reads at a time: [`Site::read_at`]. `visit` receives the rows after all of them have
     /// arrived; in this process, directly from the store.
     async fn read_at(

@@ -55,6 +55,10 @@ struct ProcessSample {
     local: Option<f64>,
     /// Transactions that wait for locks.
     waiters: f64,
+    /// The share of its machine's processors that it takes.
+    busy: Option<f64>,
+    /// The memory of rows and indexes at its sites.
+    bytes: usize,
 }
 
 #[derive(Serialize, Default, PartialEq, Debug)]
@@ -148,6 +152,8 @@ impl ProcessSample {
             commits: load.committed as f64 / seconds,
             local: local(load.ways()),
             waiters: load.waiters,
+            busy: load.busy,
+            bytes: load.bytes,
         }
     }
 }

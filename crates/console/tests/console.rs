@@ -579,13 +579,14 @@ fn advice_becomes_a_proposal_that_says_what_it_brought() {
     until(&mut client, "select state from isomer.proposals where number = 1", "done");
     // The second of the last change belongs to neither side.
     client.batch_execute("select pg_sleep(1.1)").expect("a pause");
-    run(&mut client, 100);
-    until(
-        &mut client,
-        "select before_at_one_site_percent < 10 and after_at_one_site_percent > 80 \
-         and after_transactions > 20 and after_mean_us > 0 from isomer.proposals where number = 1",
-        "t",
-    );
+    let brought = "select before_at_one_site_percent < 10 and after_at_one_site_percent > 80 \
+         and after_transactions > 20 and after_mean_us > 0 from isomer.proposals where number = 1";
+    // A loaded machine measures fewer of them.
+    let has_brought = (0..60).any(|_| {
+        run(&mut client, 100);
+        value(&mut client, brought) == "t"
+    });
+    assert!(has_brought, "{}", fixture.get("/api/ask/proposals", &owner).body);
 
     // Another shard key waits for approval as well, and is then a job of the server.
     let propose = r#"{"action":"propose_shard_key","relation":"pairs","column":"owner"}"#;

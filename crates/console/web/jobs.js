@@ -2,7 +2,7 @@
 
 import { ask, button, bytes, el, part, row, shell, table, tag, us, when, whole } from "/ui.js";
 
-const KINDS = { running: "info", paused: "warn", undoing: "warn", done: "good", cancelled: "", failed: "bad" };
+const KINDS = { running: "info", paused: "warn", undoing: "warn", done: "good", cancelled: "", failed: "bad", interrupted: "warn" };
 const BACK = "What it has made is taken back, the last change first.";
 
 function controls(plan) {
@@ -11,7 +11,7 @@ function controls(plan) {
   const cancel = act("Cancel", "cancel", [`Cancel plan ${plan.number}`, BACK, { action: "Cancel it", danger: true }], "danger");
   if (plan.state === "running") return row(act("Pause", "pause"), cancel);
   if (plan.state === "paused") return row(act("Resume", "resume", null, "primary"), cancel);
-  if (plan.state === "done") return row(act("Reverse", "reverse", [`Reverse plan ${plan.number}`, "Another plan takes back what this one has made.", { action: "Reverse" }]));
+  if (plan.reversible === "t") return row(act("Reverse", "reverse", [`Reverse plan ${plan.number}`, "Another plan takes back what this one has made.", { action: "Reverse" }]));
   return "";
 }
 

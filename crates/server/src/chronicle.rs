@@ -1,13 +1,17 @@
 //! The database's history with times, kept on disk: changes of the design, failovers,
-//! and what operators did.
+//! what operators did, and their plans.
 //!
 //! ```text
-//!   change ───┐                         ┌─▶ isomer.changes
-//!   failover ─┼─▶ the last of each ──┼─▶ isomer.failovers
-//!   operator ─┘       │                 └─▶ isomer.audit
+//!   change ───┐                      ┌─▶ isomer.changes
+//!   failover ─┤                      ├─▶ isomer.failovers
+//!   operator ─┼─▶ the last of each ──┼─▶ isomer.audit
+//!   plan ─────┘       │              └─▶ isomer.reconfigurations, after those of this start
 //!                     ▼
 //!                history.jsonl: a line of JSON each
 //! ```
+//!
+//! **Plans** have a line when they are first seen, and one when they have ended. A plan with only
+//! the first was interrupted by the end of its process.
 //!
 //! **Bounds.** The last [`KEPT_MAX`] events of each kind are kept. A file of more than
 //! [`BYTES_MAX`] is written anew with these, under another name that is then renamed.
@@ -19,14 +23,14 @@ use isomer_cluster::{ChangeEvent, FailedOver};
 use isomer_design::{Key, TableId, Time};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 /// Events of each kind that are kept.
 pub(crate) const KEPT_MAX: usize = 1000;
-/// A file with more bytes is written anew.
+/// A file with more bytes, and twice of what is kept, is written anew.
 const BYTES_MAX: u64 = 4 << 20;
 /// Texts are cut to this.
 const TEXT_BYTES_MAX: usize = 4096;
@@ -51,6 +55,30 @@ pub(crate) enum Event {
     Failover { at_us: i64, site: String, text: String },
     /// An operator did something, or was refused.
     Action { at_us: i64, user: String, client: String, action: String, outcome: String },
+    /// A plan of an operator has begun or ended.
+    Plan(PlanTold),
+}
+
+/// A plan of an operator, as it was at its beginning or its end.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct PlanTold {
+    pub(crate) number: u64,
+    pub(crate) reason: String,
+    pub(crate) state: String,
+    /// The number of its changes, and of those that are in force.
+    pub(crate) changes: usize,
+    pub(crate) made: usize,
+    /// What was copied.
+    pub(crate) rows: usize,
+    pub(crate) bytes: usize,
+    pub(crate) begun_us: i64,
+    pub(crate) ended_us: Option<i64>,
+    pub(crate) error: Option<String>,
+    /// Its changes, one in each line.
+    pub(crate) plan: String,
+    /// The 99th percentile of transactions in microseconds, before it and while it ran.
+    pub(crate) quiet_p99_us: Option<f64>,
+    pub(crate) p99_us: Option<f64>,
 }
 
 impl Event {
@@ -59,6 +87,7 @@ impl Event {
             Event::Change { at_us, .. }
             | Event::Failover { at_us, .. }
             | Event::Action { at_us, .. } => *at_us,
+            Event::Plan(plan) => plan.begun_us,
         }
     }
 
@@ -67,6 +96,7 @@ impl Event {
             Event::Change { .. } => 0,
             Event::Failover { .. } => 1,
             Event::Action { .. } => 2,
+            Event::Plan(_) => 3,
         }
     }
 
@@ -81,6 +111,14 @@ impl Event {
             table: event.change.table().map(|table| table.0),
             key: event.change.start().map(|key| key.as_bytes().to_vec()),
         }
+    }
+}
+
+impl PlanTold {
+    /// True if an event tells of the same plan.
+    fn is_of(&self, event: &Event) -> bool {
+        let key = |plan: &PlanTold| (plan.number, plan.begun_us);
+        matches!(event, Event::Plan(plan) if key(plan) == key(self))
     }
 }
 
@@ -99,12 +137,22 @@ pub(crate) fn clipped(text: &str) -> String {
 
 #[derive(Default)]
 struct Kept {
-    last: [VecDeque<Event>; 3],
+    last: [VecDeque<Event>; 4],
     /// The number of the last change.
     changes: u64,
-    file: Option<(File, PathBuf, u64)>,
+    /// With its size, and that from which on it is written anew.
+    file: Option<(File, PathBuf, [u64; 2])>,
     /// Actions that the gateway of the conductor's process may not have.
     unsent: Vec<Event>,
+}
+
+/// What the histories have of the present state.
+#[derive(Default)]
+pub struct Noted {
+    /// Sites that others have taken over from.
+    pub(crate) sites: BTreeSet<String>,
+    /// Plans by number, and whether they have ended.
+    pub(crate) plans: BTreeMap<u64, bool>,
 }
 
 /// See the [module documentation](self).
@@ -119,6 +167,9 @@ impl Kept {
             self.changes = self.changes.max(*number);
         }
         let last = &mut self.last[event.kind()];
+        if let Event::Plan(plan) = &event {
+            last.retain(|other| !plan.is_of(other));
+        }
         // Actions of other gateways may arrive late.
         let at = match event {
             Event::Action { at_us, .. } => last.partition_point(|other| other.at_us() <= at_us),
@@ -147,16 +198,17 @@ impl Kept {
         fs::write(&new, &text)?;
         fs::rename(&new, &path)?;
         let file = OpenOptions::new().append(true).open(&path)?;
-        self.file = Some((file, path, text.len() as u64));
+        let bytes = text.len() as u64;
+        self.file = Some((file, path, [bytes, BYTES_MAX.max(2 * bytes)]));
         Ok(())
     }
 
     fn write(&mut self, event: &Event) -> io::Result<()> {
-        let Some((file, path, bytes)) = &mut self.file else { return Ok(()) };
+        let Some((file, path, [bytes, most])) = &mut self.file else { return Ok(()) };
         let line = line(event);
         file.write_all(line.as_bytes())?;
         *bytes += line.len() as u64;
-        let path = (*bytes > BYTES_MAX).then(|| path.clone());
+        let path = (bytes > most).then(|| path.clone());
         path.map_or(Ok(()), |path| self.rewrite(path))
     }
 }
@@ -222,6 +274,15 @@ impl Chronicle {
         *known = sites;
     }
 
+    /// The plans of operators, the oldest first.
+    pub(crate) fn plans(&self) -> Vec<PlanTold> {
+        let plan = |event| match event {
+            Event::Plan(plan) => Some(plan),
+            _ => None,
+        };
+        self.last(3).into_iter().filter_map(plan).collect()
+    }
+
     /// Anything else happened.
     pub(crate) fn add(&self, event: Event) {
         self.kept.lock().add(event);
@@ -262,7 +323,7 @@ impl Chronicle {
         self.kept.lock().unsent.retain(|action| !sent.contains(action));
     }
 
-    /// The last events of a kind, the oldest first: changes are 0, failovers 1, actions 2.
+    /// The last events of a kind, the oldest first: changes are 0, failovers 1, actions 2, plans 3.
     pub(crate) fn last(&self, kind: usize) -> Vec<Event> {
         self.kept.lock().last[kind].iter().cloned().collect()
     }
@@ -299,6 +360,38 @@ mod tests {
         let second = Chronicle::default();
         second.open(folder.path()).expect("it is read");
         assert_eq!(second.last(2), [action(1), action(2)]);
+    }
+
+    #[test]
+    fn a_plan_is_kept_once_as_it_was_told_last() {
+        let folder = tempfile::TempDir::new().expect("a folder");
+        let plan = |number, begun_us, ended_us: Option<i64>| {
+            let (reason, plan) = ("it grows".to_owned(), "split t at 5".to_owned());
+            let state = if ended_us.is_some() { "done" } else { "running" }.to_owned();
+            let (quiet_p99_us, p99_us, error) = (None, Some(9.5), None);
+            Event::Plan(PlanTold {
+                number,
+                reason,
+                state,
+                changes: 1,
+                made: 1,
+                rows: 0,
+                bytes: 0,
+                begun_us,
+                ended_us,
+                error,
+                plan,
+                quiet_p99_us,
+                p99_us,
+            })
+        };
+        let first = Chronicle::default();
+        first.open(folder.path()).expect("a file");
+        [plan(1, 10, None), plan(2, 20, None), plan(1, 10, Some(30))].map(|it| first.add(it));
+        let second = Chronicle::default();
+        second.open(folder.path()).expect("it is read");
+        let told: Vec<_> = second.plans().iter().map(|it| (it.number, it.ended_us)).collect();
+        assert_eq!(told, [(2, None), (1, Some(30))], "the second was interrupted");
     }
 
     #[test]

@@ -157,6 +157,7 @@ mod views;
 mod visits;
 mod wire;
 
+pub use chronicle::Noted;
 pub use engine::{Engine, Source, take_over};
 pub use figures::{Figure, FigureValue};
 pub use loads::{Load, SiteLevels};

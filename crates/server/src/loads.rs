@@ -28,6 +28,10 @@ pub struct Load {
     pub changes: BTreeMap<String, u64>,
     /// Its transactions that wait for locks.
     pub waiters: f64,
+    /// The share of its machine's processors that it takes, if known.
+    pub busy: Option<f64>,
+    /// The memory of rows and indexes at its sites.
+    pub bytes: usize,
     /// The sites as it knows them.
     pub sites: BTreeMap<String, SiteLevels>,
 }
@@ -41,6 +45,16 @@ pub struct SiteLevels {
     pub bytes: f64,
     /// False if it has failed, or is not reached.
     pub up: bool,
+}
+
+/// The load of this process.
+pub(crate) fn load(engine: &Engine) -> Load {
+    let sites = engine.database().sites();
+    Load {
+        busy: sites.iter().find_map(|site| site.process_busy),
+        bytes: sites.iter().map(|site| site.memory_bytes).sum(),
+        ..Load::of(&engine.figures())
+    }
 }
 
 impl Load {
@@ -69,6 +83,8 @@ impl Load {
             commits: commits.collect(),
             changes: changes.collect(),
             waiters: self.waiters,
+            busy: self.busy,
+            bytes: self.bytes,
             sites: self.sites.clone(),
         }
     }
@@ -91,6 +107,7 @@ impl Load {
             *self.changes.entry(kind.clone()).or_default() += more;
         }
         self.waiters += other.waiters;
+        self.bytes += other.bytes;
         for (site, levels) in &other.sites {
             self.sites.entry(site.clone()).or_insert(*levels);
         }
@@ -107,7 +124,7 @@ impl Load {
     }
 
     /// The load that figures tell.
-    pub fn of(figures: &[Figure]) -> Load {
+    fn of(figures: &[Figure]) -> Load {
         let mut load = Load::default();
         for figure in figures {
             let label = |name| {
@@ -162,5 +179,5 @@ pub(crate) fn loads(engine: &Engine) -> Vec<(String, Load)> {
         Some(OfGateway::Load(load)) => Some((name, load)),
         _ => None,
     });
-    std::iter::once((own, Load::of(&engine.figures()))).chain(others).collect()
+    std::iter::once((own, load(engine))).chain(others).collect()
 }

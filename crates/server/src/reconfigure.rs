@@ -12,6 +12,7 @@
 //! The statement ends when the plan has been validated and started. Tables have their SQL names.
 
 use crate::backend::database;
+use crate::chronicle::{Event, PlanTold, clipped, us};
 use crate::engine::Engine;
 use crate::proposals::check_changes_are_on;
 use isomer_cluster::{Control, Progress, Reconfiguration};
@@ -25,6 +26,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const SECOND_NS: u64 = 1_000_000_000;
 /// The time before a plan with which it is compared.
 const QUIET_NS: u64 = 60 * SECOND_NS;
+/// The state of a plan whose process ended before it did.
+const INTERRUPTED: &str = "interrupted";
 /// The reason of a plan that gives none.
 const REASON: &str = "asked for in SQL";
 
@@ -84,46 +87,117 @@ impl Engine {
         lines.collect::<Vec<_>>().join("\n")
     }
 
+    /// The plans since the start, and those that the history has from before.
     pub(crate) fn reconfiguration_rows(&self) -> Vec<Vec<Datum>> {
         let design = self.database().design();
         let all = self.database().reconfigurations();
-        all.iter().map(|it| self.reconfiguration_row(it, &design)).collect()
-    }
-
-    fn reconfiguration_row(&self, it: &Reconfiguration, design: &Design) -> Vec<Datum> {
-        let change = |step: &Step| {
-            let text = step.change.to_text(design);
-            match step.change.table() {
-                Some(table) => self.with_name(design, table, text),
-                None => text,
+        let is_here = |told: &PlanTold| all.iter().any(|it| is_of(told, it));
+        let earlier = self.chronicle.plans().into_iter().filter(|told| !is_here(told));
+        let earlier = earlier.map(|mut told| {
+            if told.ended_us.is_none() {
+                told.state = INTERRUPTED.to_owned();
             }
-        };
-        let time = |time: Time| Datum::Timestamp((time.0 / 1000) as i64);
-        let plan: Vec<String> = it.plan.steps.iter().map(change).collect();
-        let p99 = |from: Time, to: Time| {
-            let measure = self.steering.pulse.lock().measure(from, to);
-            measure.p99_us.map_or(Datum::Null, Datum::Float)
-        };
-        let until = it.ended.unwrap_or_else(|| self.database().now());
-        vec![
-            Datum::Int(it.number as i64),
-            Datum::text(&*it.plan.reason),
-            Datum::Text(it.progress.to_string()),
-            Datum::Int(it.plan.steps.len() as i64),
-            Datum::Int(it.made as i64),
-            Datum::Int(it.rows as i64),
-            it.due().map_or(Datum::Null, |step| Datum::Text(change(step))),
-            time(it.begun),
-            it.ended.map_or(Datum::Null, time),
-            it.why.as_deref().map_or(Datum::Null, Datum::text),
-            Datum::Text(plan.join("\n")),
-            Datum::Int(it.bytes as i64),
-            expected_end(it, self.database().now()).map_or(Datum::Null, time),
-            p99(Time(it.begun.0.saturating_sub(QUIET_NS)), it.begun),
-            // With all of its last second.
-            p99(it.begun, Time(until.0 + SECOND_NS)),
-        ]
+            plan_row(told, (None, None), false)
+        });
+        let here = all.iter().map(|it| {
+            let next = it.due().map(|step| change_text(self, step, &design));
+            let ends = expected_end(it, self.database().now()).map(us);
+            plan_row(told(self, it, &design), (next, ends), it.progress == Progress::Done)
+        });
+        earlier.chain(here).collect()
     }
+}
+
+/// A step with the SQL name of its table.
+fn change_text(engine: &Engine, step: &Step, design: &Design) -> String {
+    let text = step.change.to_text(design);
+    match step.change.table() {
+        Some(table) => engine.with_name(design, table, text),
+        None => text,
+    }
+}
+
+fn told(engine: &Engine, it: &Reconfiguration, design: &Design) -> PlanTold {
+    let plan = it.plan.steps.iter().map(|step| change_text(engine, step, design));
+    let plan: Vec<String> = plan.collect();
+    let p99 = |from: Time, to: Time| engine.steering.pulse.lock().measure(from, to).p99_us;
+    let until = it.ended.unwrap_or_else(|| engine.database().now());
+    PlanTold {
+        number: it.number,
+        reason: it.plan.reason.clone(),
+        state: it.progress.to_string(),
+        changes: it.plan.steps.len(),
+        made: it.made,
+        rows: it.rows,
+        bytes: it.bytes,
+        begun_us: us(it.begun),
+        ended_us: it.ended.map(us),
+        error: it.why.clone(),
+        plan: plan.join("\n"),
+        quiet_p99_us: p99(Time(it.begun.0.saturating_sub(QUIET_NS)), it.begun),
+        // With all of its last second.
+        p99_us: p99(it.begun, Time(until.0 + SECOND_NS)),
+    }
+}
+
+/// Notes plans that have begun or ended in the history. `noted` has those that are noted, and
+/// whether as ended.
+pub(crate) fn note_plans(engine: &Engine, noted: &mut BTreeMap<u64, bool>) {
+    if engine.database().is_gateway_only() {
+        // The process with the conductor does.
+        return;
+    }
+    let states = isomer_cluster::reconfiguration_states(engine.database());
+    noted.retain(|number, _| states.iter().any(|(known, _)| known == number));
+    let has_news = |(number, state): &(u64, Progress)| {
+        noted.insert(*number, state.has_ended()) != Some(state.has_ended())
+    };
+    let news: Vec<u64> = states.into_iter().filter(has_news).map(|(number, _)| number).collect();
+    if news.is_empty() {
+        return;
+    }
+    for it in &engine.database().reconfigurations() {
+        if news.contains(&it.number) {
+            let mut plan = told(engine, it, &engine.database().design());
+            plan.plan = clipped(&plan.plan);
+            engine.chronicle.add(Event::Plan(plan));
+        }
+    }
+}
+
+/// True if this tells of a reconfiguration.
+fn is_of(told: &PlanTold, it: &Reconfiguration) -> bool {
+    (told.number, told.begun_us) == (it.number, us(it.begun))
+}
+
+/// The row of `isomer.reconfigurations`, with the next change and the expected end of a plan that
+/// runs.
+fn plan_row(
+    told: PlanTold,
+    (next, ends): (Option<String>, Option<i64>),
+    is_reversible: bool,
+) -> Vec<Datum> {
+    let text = |text: Option<String>| text.map_or(Datum::Null, Datum::Text);
+    let time = |us: Option<i64>| us.map_or(Datum::Null, Datum::Timestamp);
+    let float = |number: Option<f64>| number.map_or(Datum::Null, Datum::Float);
+    vec![
+        Datum::Int(told.number as i64),
+        Datum::Text(told.reason),
+        Datum::Text(told.state),
+        Datum::Int(told.changes as i64),
+        Datum::Int(told.made as i64),
+        Datum::Int(told.rows as i64),
+        text(next),
+        time(Some(told.begun_us)),
+        time(told.ended_us),
+        text(told.error),
+        Datum::Text(told.plan),
+        Datum::Int(told.bytes as i64),
+        time(ends),
+        float(told.quiet_p99_us),
+        float(told.p99_us),
+        Datum::Bool(is_reversible),
+    ]
 }
 
 /// When a plan under way ends, if it goes on at the pace so far.

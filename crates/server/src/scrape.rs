@@ -38,8 +38,8 @@ pub(crate) fn figures(engine: &Engine) -> Vec<Figure> {
         ),
     ]);
     let mut states = BTreeMap::new();
-    for it in engine.database().reconfigurations() {
-        *states.entry(it.progress.to_string()).or_insert(0.0) += 1.0;
+    for (_, state) in isomer_cluster::reconfiguration_states(engine.database()) {
+        *states.entry(state.to_string()).or_insert(0.0) += 1.0;
     }
     figures.extend(states.into_iter().map(|(state, count)| {
         let help = "Plans of operators by state, of those that are kept.";

@@ -45,6 +45,11 @@ pub(crate) struct Shape {
     commits: AtomicU64,
     local: AtomicU64,
     last_us: AtomicU64,
+    /// Transactions that have ended, the sites that they have read from, and the rows that came
+    /// from other processes.
+    ended: AtomicU64,
+    sites: AtomicU64,
+    shipped: AtomicU64,
     /// The coordinator of the last commit, and whether it was over several sites.
     last_commit: Mutex<Option<Place>>,
     /// Rows of the last commit over several sites whose rows were noted, and when that was.
@@ -75,6 +80,9 @@ impl Shape {
             commits: count(),
             local: count(),
             last_us: count(),
+            ended: count(),
+            sites: count(),
+            shipped: count(),
             last_commit: Mutex::default(),
             across: Mutex::default(),
             across_us: count(),
@@ -110,6 +118,14 @@ impl Shape {
         *self.last_commit.lock() = Some(place);
     }
 
+    /// A transaction with a statement of the shape has ended. It has read from this many sites, and
+    /// got this many rows from other processes.
+    pub(crate) fn reached(&self, (sites, shipped): (u64, u64)) {
+        self.ended.fetch_add(1, Relaxed);
+        self.sites.fetch_add(sites, Relaxed);
+        self.shipped.fetch_add(shipped, Relaxed);
+    }
+
     /// True if its next commit should find out whether its rows are at several sites: once in
     /// [`ACROSS_US`]. A shape with such commits before asks until the rows of one are noted.
     pub(crate) fn wants_rows(&self, now: Time) -> bool {
@@ -135,6 +151,8 @@ impl Shape {
         let total_ms = get(&self.total_us) as f64 / 1000.0;
         let local = (commits > 0).then(|| 100.0 * get(&self.local) as f64 / commits as f64);
         let last = self.last_commit.lock().map(place);
+        let ended = get(&self.ended);
+        let sites = (ended > 0).then(|| get(&self.sites) as f64 / ended as f64);
         vec![
             Datum::text(&*self.text),
             Datum::Int(calls as i64),
@@ -149,6 +167,9 @@ impl Shape {
             Datum::Float(get(&self.min_us) as f64 / 1000.0),
             Datum::Int(get(&self.rows) as i64),
             self.across.lock().as_deref().map_or(Datum::Null, Datum::text),
+            Datum::Int(ended as i64),
+            sites.map_or(Datum::Null, Datum::Float),
+            Datum::Int(get(&self.shipped) as i64),
         ]
     }
 }
@@ -212,6 +233,9 @@ const LAST: usize = 9;
 const MIN_MS: usize = 10;
 const ROWS: usize = 11;
 const ACROSS: usize = 12;
+const ENDED: usize = 13;
+const SITES: usize = 14;
+const SHIPPED: usize = 15;
 
 fn number(value: &Datum) -> f64 {
     match value {
@@ -225,7 +249,9 @@ fn number(value: &Datum) -> f64 {
 fn add(sum: &mut [Datum], more: &[Datum]) {
     let local = |row: &[Datum]| number(&row[LOCAL_PERCENT]) * number(&row[COMMITS]);
     let (local, is_later) = (local(sum) + local(more), number(&more[LAST]) > number(&sum[LAST]));
-    for at in [CALLS, ERRORS, COMMITS, ROWS] {
+    let sites = |row: &[Datum]| number(&row[SITES]) * number(&row[ENDED]);
+    let sites = sites(sum) + sites(more);
+    for at in [CALLS, ERRORS, COMMITS, ROWS, ENDED, SHIPPED] {
         if let (Datum::Int(count), Datum::Int(more)) = (&mut sum[at], &more[at]) {
             *count += more;
         }
@@ -237,6 +263,8 @@ fn add(sum: &mut [Datum], more: &[Datum]) {
     sum[MIN_MS] = Datum::Float(number(&sum[MIN_MS]).min(number(&more[MIN_MS])));
     let commits = number(&sum[COMMITS]);
     sum[LOCAL_PERCENT] = if commits > 0.0 { Datum::Float(local / commits) } else { Datum::Null };
+    let ended = number(&sum[ENDED]);
+    sum[SITES] = if ended > 0.0 { Datum::Float(sites / ended) } else { Datum::Null };
     if (is_later && !more[LAST_COMMIT].is_null()) || sum[LAST_COMMIT].is_null() {
         sum[LAST_COMMIT] = more[LAST_COMMIT].clone();
     }

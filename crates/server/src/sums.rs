@@ -6,7 +6,7 @@ use crate::copies;
 use crate::engine::Engine;
 use crate::engine::questions::{Cell, ToldCopy};
 use crate::everywhere::{Inquiry, OfGateway, ask};
-use crate::loads::Load;
+use crate::loads::load;
 use crate::scrape;
 use isomer_sql::code;
 use isomer_sql::datum::Datum;
@@ -20,7 +20,7 @@ pub(crate) fn reply(engine: &Engine, question: &[u8]) -> Option<Vec<u8>> {
     let answer = match serde_json::from_slice(question) {
         Ok(Inquiry::Counts) => OfGateway::Counts(counts_here(engine)),
         Ok(Inquiry::Copies) => OfGateway::Copies(copies::here(engine)),
-        Ok(Inquiry::Load) => OfGateway::Load(Load::of(&engine.figures())),
+        Ok(Inquiry::Load) => OfGateway::Load(load(engine)),
         Ok(Inquiry::Rows(view)) if VIEWS.contains(&&*view) => {
             let row = |row: Vec<Datum>| row.into_iter().map(Cell::of).collect();
             OfGateway::Rows(rows_here(engine, &view).into_iter().map(row).collect())

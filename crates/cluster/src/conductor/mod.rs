@@ -87,6 +87,7 @@ use isomer_strategy::{Cause, Occasion, SiteLoad, Strategy};
 use membership::Membership;
 use parking_lot::Mutex;
 use reconfigure::Reconfigurations;
+pub(crate) use reconfigure::{number_from, states};
 use reservation::Reservations;
 use std::pin::pin;
 use std::sync::atomic::AtomicBool;

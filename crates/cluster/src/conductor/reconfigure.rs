@@ -34,8 +34,12 @@ struct List {
 
 impl List {
     fn get(&mut self, number: u64) -> Result<&mut Reconfiguration, Error> {
+        let why = match (1..=self.count).contains(&number) {
+            true => format!("reconfiguration {number} is of the past, and is not remembered"),
+            false => format!("there is no reconfiguration {number}"),
+        };
         let found = self.all.iter_mut().find(|it| it.number == number);
-        found.ok_or(Error::Reconfiguration(format!("there is no reconfiguration {number}")))
+        found.ok_or(Error::Reconfiguration(why))
     }
 
     /// The first reconfiguration that holds one of these tables.
@@ -172,6 +176,17 @@ impl<T: Transport> Conductor<T> {
             }
         }
     }
+}
+
+/// Makes `number` the smallest number of the next reconfiguration.
+pub(crate) fn number_from<T: Transport>(conductor: &Conductor<T>, number: u64) {
+    let mut list = conductor.reconfigurations.list.lock();
+    list.count = list.count.max(number.saturating_sub(1));
+}
+
+/// The numbers and states of all reconfigurations that are remembered, the oldest first.
+pub(crate) fn states<T: Transport>(conductor: &Conductor<T>) -> Vec<(u64, Progress)> {
+    conductor.reconfigurations.list.lock().all.iter().map(|it| (it.number, it.progress)).collect()
 }
 
 /// The state of a reconfiguration that is remembered.

@@ -179,6 +179,10 @@ impl Transport for Embedded {
 
     type Pin = AnyPin;
 
+    fn is_here(&self, site: SiteId) -> bool {
+        self.elsewhere(site).is_none()
+    }
+
     async fn read_at(
         &self,
         site: SiteId,

@@ -69,6 +69,6 @@ pub use snapshot::SharedSnapshot;
 pub(crate) use transaction::outcome_in_order;
 pub use transaction::{
     Isolation, Locked, OpenError, OpenTransaction, Savepoint, first_ordered_read, own_table,
-    sites_read, spread, take_rows,
+    reach_of, sites_read, spread, take_rows,
 };
 pub(crate) use transaction::{is_to_queue, lock_contended};

@@ -84,12 +84,19 @@ pub(super) struct Seen {
     sites: SmallVec<[(SiteId, SeenUpTo); 4]>,
     /// All sites of reads, also those up to which nothing is to be waited for any more.
     read: SmallVec<[SiteId; 4]>,
+    /// The number of rows that came from sites of other processes.
+    shipped: u64,
 }
 
 impl Seen {
     /// The sites that were read.
     pub(super) fn read(&self) -> &[SiteId] {
         &self.read
+    }
+
+    /// The number of rows that came from sites of other processes.
+    pub(super) fn shipped(&self) -> u64 {
+        self.shipped
     }
 
     fn note(&mut self, site: SiteId, up_to: SeenUpTo) {
@@ -191,9 +198,15 @@ impl<T: Transport> Snapshot<T> {
         self.seen.read()
     }
 
+    /// The number of rows that came from sites of other processes.
+    pub(super) fn shipped(&self) -> u64 {
+        self.seen.shipped
+    }
+
     /// Ends it. Its read positions are added to `seen`.
     pub(super) fn end(mut self, gateway: &Gateway<T>, seen: &mut Seen) {
         self.seen.sites.drain(..).for_each(|(site, up_to)| seen.note(site, up_to));
+        seen.shipped += self.seen.shipped;
         self.open.into_iter().for_each(|snapshot_pin| gateway.history.close(snapshot_pin));
     }
 
@@ -356,7 +369,19 @@ impl<T: Transport> Snapshot<T> {
         let mut pins = self.pins.iter().flat_map(|pins| pins.iter());
         let pin = pins.find(|(pinned, _)| *pinned == site).map(|(_, pin)| pin);
         let transport = gateway.transport();
-        match transport.read_at(site, read, self.time, pin, visit).await {
+        let mut shipped = 0;
+        let answer = match transport.is_here(site) {
+            true => transport.read_at(site, read, self.time, pin, visit).await,
+            false => {
+                let mut counted = |key: &[u8], row: &[u8], time: Time| {
+                    shipped += 1;
+                    visit(key, row, time)
+                };
+                transport.read_at(site, read, self.time, pin, &mut counted).await
+            }
+        };
+        self.seen.shipped += shipped;
+        match answer {
             Ok(up_to) => {
                 self.seen.note(site, up_to);
                 Ok(true)

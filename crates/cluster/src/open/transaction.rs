@@ -42,6 +42,7 @@ use isomer_design::{Direction, Key, KeyRange, SiteId, Span, TableId, Time};
 use isomer_site::{Abort, Body, Expect, Overlay, ReadSet, Request};
 use isomer_strategy::Refused;
 use ordered::{OrderedPart, check_switches, commit_in_order, is_to_be_ordered, keep_found};
+use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
 use std::ops::ControlFlow;
@@ -193,6 +194,18 @@ pub fn sites_read<T: Transport>(txn: &OpenTransaction<T>) -> Vec<SiteId> {
     let open = txn.snapshot.iter().chain(&txn.newest).flat_map(Snapshot::read);
     let all: BTreeSet<SiteId> = txn.seen.read().iter().chain(open).copied().collect();
     all.into_iter().collect()
+}
+
+/// What a transaction has read so far: from how many sites, and the number of rows that came from
+/// sites of other processes.
+pub fn reach_of<T: Transport>(txn: &OpenTransaction<T>) -> (u64, u64) {
+    let open = || txn.snapshot.iter().chain(&txn.newest);
+    let mut sites: SmallVec<[SiteId; 8]> =
+        txn.seen.read().iter().chain(open().flat_map(Snapshot::read)).copied().collect();
+    sites.sort_unstable();
+    sites.dedup();
+    let shipped = txn.seen.shipped() + open().map(Snapshot::shipped).sum::<u64>();
+    (sites.len() as u64, shipped)
 }
 
 /// The first row that a transaction has written at each master site, by the routing table; none if

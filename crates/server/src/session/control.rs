@@ -3,7 +3,7 @@
 use super::{Savepoint, Session};
 use crate::backend::Backend;
 use crate::wire::Out;
-use isomer_cluster::open::sites_read;
+use isomer_cluster::open::{reach_of, sites_read};
 use isomer_design::{Key, SiteId, TableId};
 use isomer_sql::catalog::{Catalog, Handle};
 use isomer_sql::statement::{Control, Modes};
@@ -165,6 +165,8 @@ impl Session {
             Some(_) => sites_read(&backend.txn),
             None => Vec::new(),
         };
+        let reached = reach_of(&backend.txn);
+        shapes.iter().for_each(|shape| shape.reached(reached));
         let ran = backend.commit(is_asynchronous)?;
         if let Some(ran) = ran {
             self.last_commit = Some(ran);

@@ -350,6 +350,7 @@ fn send(
     match read(&bytes) {
         Some(Answer::Ran(answered)) => {
             session.sites_read = vec![choice.site];
+            session.shape.iter().for_each(|shape| shape.reached((1, 0)));
             Sent::Done(take(session, answered, out))
         }
         Some(Answer::NotHere(why)) => {

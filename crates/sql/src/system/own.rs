@@ -280,6 +280,9 @@ static COMMENTS: &[(&str, &str, &[&str])] = &[
             "shortest duration in milliseconds",
             "rows returned or changed",
             "rows of a recent commit over several sites, one of each site",
+            "ended transactions with such a statement",
+            "mean number of sites that these have read from",
+            "rows that these got from other processes",
         ],
     ),
     (
@@ -299,6 +302,9 @@ static COMMENTS: &[(&str, &str, &[&str])] = &[
             "shortest duration in milliseconds",
             "rows returned or changed",
             "rows of a recent commit over several sites, one of each site",
+            "ended transactions with such a statement",
+            "mean number of sites that these have read from",
+            "rows that these got from other processes",
         ],
     ),
     (
@@ -365,6 +371,7 @@ static COMMENTS: &[(&str, &str, &[&str])] = &[
             "expected end, by the pace so far",
             "99th percentile of transactions in the minute before, in microseconds",
             "99th percentile of transactions since the begin, in microseconds",
+            "true if REVERSE RECONFIGURATION can take it back",
         ],
     ),
     (

@@ -162,7 +162,7 @@ pub(super) fn statements(catalog: &Catalog, around: &Surroundings) -> Vec<Vec<Da
         return Vec::new();
     }
     let row = |shape: Vec<Datum>| {
-        let Ok(shape) = <[Datum; 13]>::try_from(shape) else { return Vec::new() };
+        let Ok(shape) = <[Datum; 16]>::try_from(shape) else { return Vec::new() };
         let [
             query,
             calls,
@@ -177,10 +177,14 @@ pub(super) fn statements(catalog: &Catalog, around: &Surroundings) -> Vec<Vec<Da
             least,
             rows,
             _,
+            ended,
+            sites,
+            shipped,
         ] = shape;
         let number = query.as_text().map_or(0, number_of);
         let known = [int(DATABASE), int(number), query, calls, total, least, longest, mean];
-        known.into_iter().chain([rows, errors, commits, local, place, last]).collect()
+        let own = [rows, errors, commits, local, place, last, ended, sites, shipped];
+        known.into_iter().chain(own).collect()
     };
     around.design.rows("all_statements", catalog).into_iter().map(row).collect()
 }

@@ -208,7 +208,7 @@ pub(super) static TABLES: &[Definition] = tables! {
     "pg_catalog" "pg_stat_statements" ("dbid" OID, "queryid" I8, "query" TEXT, "calls" I8,
         "total_exec_time" F8, "min_exec_time" F8, "max_exec_time" F8, "mean_exec_time" F8,
         "rows" I8, "errors" I8, "commits" I8, "at_one_site_percent" F8, "last_commit" TEXT,
-        "last" TSTZ)
+        "last" TSTZ, "transactions" I8, "sites" F8, "rows_shipped" I8)
     "pg_catalog" "pg_locks" ("locktype" TEXT, "database" OID, "relation" OID, "page" I4,
         "tuple" I2, "virtualxid" TEXT, "transactionid" I8, "classid" OID, "objid" OID,
         "objsubid" I2, "virtualtransaction" TEXT, "pid" I4, "mode" TEXT, "granted" BOOL,
@@ -240,10 +240,10 @@ pub(super) static TABLES: &[Definition] = tables! {
         "since" TSTZ, "seconds" I4, "reads" BIGINTS, "writes" BIGINTS)
     "isomer" "statements" ("query" TEXT, "calls" I8, "errors" I8, "total_ms" F8, "mean_ms" F8, "max_ms" F8,
         "commits" I8, "at_one_site_percent" F8, "last_commit" TEXT, "last" TSTZ, "min_ms" F8, "rows" I8,
-        "across" TEXT)
+        "across" TEXT, "transactions" I8, "sites" F8, "rows_shipped" I8)
     "isomer" "all_statements" ("query" TEXT, "calls" I8, "errors" I8, "total_ms" F8, "mean_ms" F8, "max_ms" F8,
         "commits" I8, "at_one_site_percent" F8, "last_commit" TEXT, "last" TSTZ, "min_ms" F8, "rows" I8,
-        "across" TEXT)
+        "across" TEXT, "transactions" I8, "sites" F8, "rows_shipped" I8)
     "isomer" "copies" ("relation" TEXT, "first_key" TEXT, "end_key" TEXT, "site" TEXT, "is_master" BOOL,
         "rows" I8, "bytes" I8, "lag_ms" F8, "reads_per_second" F8, "writes_per_second" F8)
     "isomer" "settings" ("name" TEXT, "value" TEXT, "meaning" TEXT)
@@ -253,7 +253,7 @@ pub(super) static TABLES: &[Definition] = tables! {
     "isomer" "audit" ("at" TSTZ, "user_name" TEXT, "client" TEXT, "action" TEXT, "outcome" TEXT)
     "isomer" "reconfigurations" ("number" I8, "reason" TEXT, "state" TEXT, "changes" I8, "made" I8,
         "rows" I8, "next" TEXT, "begun" TSTZ, "ended" TSTZ, "error" TEXT, "plan" TEXT, "bytes" I8,
-        "ends" TSTZ, "quiet_p99_us" F8, "p99_us" F8)
+        "ends" TSTZ, "quiet_p99_us" F8, "p99_us" F8, "reversible" BOOL)
     "isomer" "jobs" ("change" TEXT, "reason" TEXT, "state" TEXT, "for_us" F8)
     "isomer" "benefit" ("decisions" I8, "measured" I8, "median_error_percent" F8,
         "as_foretold_percent" F8, "taken_back_percent" F8)
