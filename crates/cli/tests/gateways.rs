@@ -361,6 +361,15 @@ fn counts_are_sums(all: &mut [Client]) {
         client.batch_execute(&format!("insert into counted values ({id})")).expect("a row");
     }
     let count = all.len().to_string();
+    for client in all.iter_mut() {
+        client.batch_execute("set ship_statements = off").expect("a setting");
+        client.batch_execute("select * from counted").expect("rows");
+        client.batch_execute("reset ship_statements").expect("a setting");
+    }
+    // The process with the master has them already.
+    let shipped = "select transactions || ' ' || rows_shipped from isomer.all_statements
+                   where query = 'select * from counted'";
+    assert_eq!(one(&mut all[0], shipped), "3 6");
     for client in all {
         for query in [
             "select calls from isomer.all_statements where query = 'insert into counted values (?)'",
