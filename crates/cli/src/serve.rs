@@ -21,7 +21,7 @@ use isomer_plan::elastic::{Fleet, Options as Elasticity};
 use isomer_plan::learned::{Mode, Tuning};
 use isomer_server::{
     Decider, Engine, Noted, Restarts, Server, ServerOptions, Source, Tls, Trust, let_restart,
-    take_over,
+    note_events, take_over,
 };
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -445,7 +445,7 @@ fn serve(
             tracing::info!("this process has the conductor");
             begin_to_conduct(args, engine, cluster.as_ref(), survive)?;
         }
-        engine.note_events(&mut noted);
+        note_events(engine, &mut noted);
         for node in watch.iter_mut().flat_map(Watch::look) {
             server.end_passed_by(&node);
         }

@@ -137,7 +137,7 @@ pub(crate) fn host(
     Ok(Some(Hosted { node, net, _passages: passages, name, order, stands_by, joined }))
 }
 
-/// What tells where the database is served now.
+/// The present place of the process that serves, as this process knows it.
 struct WhereServed {
     own: String,
     order: Vec<String>,

@@ -42,7 +42,7 @@ struct Sample {
     processes: BTreeMap<String, ProcessSample>,
 }
 
-/// What the clients of a process did.
+/// The work of a process for its clients.
 #[derive(Serialize, PartialEq, Debug)]
 struct ProcessSample {
     /// Statements per second.

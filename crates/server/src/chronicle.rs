@@ -68,7 +68,7 @@ pub(crate) struct PlanTold {
     /// The number of its changes, and of those that are in force.
     pub(crate) changes: usize,
     pub(crate) made: usize,
-    /// What was copied.
+    /// The rows that were copied, and their bytes.
     pub(crate) rows: usize,
     pub(crate) bytes: usize,
     pub(crate) begun_us: i64,
@@ -146,7 +146,7 @@ struct Kept {
     unsent: Vec<Event>,
 }
 
-/// What the histories have of the present state.
+/// The part of the present state that the histories have.
 #[derive(Default)]
 pub struct Noted {
     /// Sites that others have taken over from.

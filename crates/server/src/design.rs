@@ -12,7 +12,7 @@ use crate::engine::questions::{blockers, locks};
 use crate::engine::{Engine, damaged, set_default_backups};
 use crate::figures::Figure;
 use crate::limits::ended;
-use crate::loads::{Load, loads};
+use crate::loads::Load;
 use crate::numbers::NUMBERS;
 use crate::proposals;
 use crate::restart;
@@ -304,7 +304,7 @@ impl Engine {
     /// The loads of all processes with their names, this process first. Waits up to a second for
     /// those of others.
     pub fn loads(&self) -> Vec<(String, Load)> {
-        loads(self)
+        sums::loads(self)
     }
 }
 

@@ -33,12 +33,11 @@ pub(crate) use stored::{entries_being_built, system_table};
 pub(crate) use tables::values_of;
 
 use crate::backend::{database, explain};
-use crate::chronicle::{Chronicle, Noted};
+use crate::chronicle::Chronicle;
 use crate::figures::Statements;
 use crate::indexes::Build;
 use crate::pilot::Decider;
 use crate::processes::Restarts;
-use crate::reconfigure::note_plans;
 use crate::shapes::Shapes;
 use crate::shipping::Shipments;
 use crate::snapshots::Snapshots;
@@ -355,15 +354,6 @@ impl Engine {
         let last = self.chronicle.plans().iter().map(|plan| plan.number).max().unwrap_or(0);
         isomer_cluster::number_reconfigurations_from(self.database(), last + 1);
         Ok(())
-    }
-
-    /// Notes in the histories what has happened since the last call: sites that others have taken
-    /// over from, or that serve again, and plans that have begun or ended. `noted` has what is
-    /// noted.
-    pub fn note_events(&self, noted: &mut Noted) {
-        let (now, failed) = (self.database().now(), self.database().failed_over());
-        self.chronicle.note_failovers(now, &failed, &mut noted.sites);
-        note_plans(self, &mut noted.plans);
     }
 
     /// The current catalog.

@@ -42,7 +42,7 @@
 //! | `shapes`, `tally`, `copies` | statements by shape; counts of rows; copies of partitions |
 //! | `analyze`, `autoanalyze` | statistics of tables, also by themselves |
 //! | `backend` | the transaction that statements run in |
-//! | `figures`, `scrape` | metrics, for `isomer.metrics` and Prometheus |
+//! | `figures`, `scrape`, `loads` | metrics, for `isomer.metrics`, Prometheus and graphs |
 //!
 //! **Left out.** The server refuses these statements with 0A000. A test runs each of them, in a
 //! database with a table `t (a int, b text)` and a view `v` of it.
@@ -166,6 +166,7 @@ pub use passage::{Passage, PassageOptions, Traffic};
 pub use pilot::Decider;
 pub use process::{make_private_files, places, raise_limit, use_small_pages};
 pub use processes::Restarts;
+pub use reconfigure::note_events;
 pub use restart::let_restart;
 pub use server::Server;
 pub use size::{read_site_memory, show_site_memory};

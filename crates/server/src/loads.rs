@@ -1,16 +1,14 @@
 //! The load of each process in few numbers, for the graphs of the console.
 //!
-//! Each process sums up its own [figures](crate::figures). Counts are since its start, so that one
-//! that asks twice knows what happened between, whoever asks beside it. A process that does not
-//! answer within a second is left out.
+//! Each process sums up its own [figures](crate::figures). Counts are since its start, so a console
+//! that asks twice knows what happened between, no matter how many consoles ask. A process that
+//! does not answer within a second is left out ([`crate::sums`]).
 
-use crate::engine::Engine;
-use crate::everywhere::{Inquiry, OfGateway, ask};
 use crate::figures::{Figure, FigureValue};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What a process has done since its start, and how it is now.
+/// The work of a process since its start, and its present state.
 #[derive(Serialize, Deserialize, Clone, PartialEq, Debug, Default)]
 pub struct Load {
     /// Durations of its statements: the upper bound in seconds and the count of each bucket but
@@ -45,16 +43,6 @@ pub struct SiteLevels {
     pub bytes: f64,
     /// False if it has failed, or is not reached.
     pub up: bool,
-}
-
-/// The load of this process.
-pub(crate) fn load(engine: &Engine) -> Load {
-    let sites = engine.database().sites();
-    Load {
-        busy: sites.iter().find_map(|site| site.process_busy),
-        bytes: sites.iter().map(|site| site.memory_bytes).sum(),
-        ..Load::of(&engine.figures())
-    }
 }
 
 impl Load {
@@ -124,7 +112,7 @@ impl Load {
     }
 
     /// The load that figures tell.
-    fn of(figures: &[Figure]) -> Load {
+    pub(crate) fn of(figures: &[Figure]) -> Load {
         let mut load = Load::default();
         for figure in figures {
             let label = |name| {
@@ -168,16 +156,4 @@ impl Load {
         }
         load
     }
-}
-
-/// The loads of all processes with their names, this process first. Waits up to a second for those
-/// of others.
-pub(crate) fn loads(engine: &Engine) -> Vec<(String, Load)> {
-    let own = engine.database().others().name().to_owned();
-    let others = ask(engine.database(), &Inquiry::Load).into_iter();
-    let others = others.filter_map(|(name, reply)| match reply {
-        Some(OfGateway::Load(load)) => Some((name, load)),
-        _ => None,
-    });
-    std::iter::once((own, load(engine))).chain(others).collect()
 }

@@ -49,7 +49,7 @@ pub struct PassageOptions {
     pub connections_max: usize,
 }
 
-/// What a proxy forwards.
+/// The traffic of a proxy.
 #[derive(Clone)]
 pub enum Traffic {
     /// Connections of PostgreSQL's clients.

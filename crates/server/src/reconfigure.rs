@@ -12,7 +12,7 @@
 //! The statement ends when the plan has been validated and started. Tables have their SQL names.
 
 use crate::backend::database;
-use crate::chronicle::{Event, PlanTold, clipped, us};
+use crate::chronicle::{Event, Noted, PlanTold, clipped, us};
 use crate::engine::Engine;
 use crate::proposals::check_changes_are_on;
 use isomer_cluster::{Control, Progress, Reconfiguration};
@@ -140,9 +140,17 @@ fn told(engine: &Engine, it: &Reconfiguration, design: &Design) -> PlanTold {
     }
 }
 
+/// Notes in the histories what has happened since the last call: sites that others have taken over
+/// from, or that serve again, and plans that have begun or ended. `noted` has what is noted.
+pub fn note_events(engine: &Engine, noted: &mut Noted) {
+    let (now, failed) = (engine.database().now(), engine.database().failed_over());
+    engine.chronicle.note_failovers(now, &failed, &mut noted.sites);
+    note_plans(engine, &mut noted.plans);
+}
+
 /// Notes plans that have begun or ended in the history. `noted` has those that are noted, and
 /// whether as ended.
-pub(crate) fn note_plans(engine: &Engine, noted: &mut BTreeMap<u64, bool>) {
+fn note_plans(engine: &Engine, noted: &mut BTreeMap<u64, bool>) {
     if engine.database().is_gateway_only() {
         // The process with the conductor does.
         return;

@@ -6,7 +6,7 @@ use crate::copies;
 use crate::engine::Engine;
 use crate::engine::questions::{Cell, ToldCopy};
 use crate::everywhere::{Inquiry, OfGateway, ask};
-use crate::loads::load;
+use crate::loads::Load;
 use crate::scrape;
 use isomer_sql::code;
 use isomer_sql::datum::Datum;
@@ -79,4 +79,26 @@ pub(crate) fn copies(engine: &Engine) -> Vec<ToldCopy> {
         _ => Vec::new(),
     };
     replies.into_iter().flat_map(copies).collect()
+}
+
+/// The load of this process.
+fn load(engine: &Engine) -> Load {
+    let sites = engine.database().sites();
+    Load {
+        busy: sites.iter().find_map(|site| site.process_busy),
+        bytes: sites.iter().map(|site| site.memory_bytes).sum(),
+        ..Load::of(&scrape::figures(engine))
+    }
+}
+
+/// The loads of all processes with their names, this process first. Waits up to a second for those
+/// of others.
+pub(crate) fn loads(engine: &Engine) -> Vec<(String, Load)> {
+    let own = engine.database().others().name().to_owned();
+    let others = ask(engine.database(), &Inquiry::Load).into_iter();
+    let others = others.filter_map(|(name, reply)| match reply {
+        Some(OfGateway::Load(load)) => Some((name, load)),
+        _ => None,
+    });
+    std::iter::once((own, load(engine))).chain(others).collect()
 }

@@ -16,7 +16,7 @@
 
 use goldenscript::{Command, Context, Runner};
 use isomer_cluster::Options;
-use isomer_server::{Decider, Engine, Noted, Server, ServerOptions, Trust};
+use isomer_server::{Decider, Engine, Noted, Server, ServerOptions, Trust, note_events};
 use postgres::{Client, NoTls, SimpleQueryMessage};
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -59,7 +59,7 @@ impl Scripts {
     /// A server with a copy of the current files, while this one works.
     fn crash(&mut self) {
         // The program does this all the time.
-        self.engine.note_events(&mut Noted::default());
+        note_events(&self.engine, &mut Noted::default());
         let image = TempDir::new().expect("a folder");
         copy(self.folder.path(), image.path());
         let own = std::os::unix::fs::PermissionsExt::from_mode(0o700);

@@ -196,8 +196,8 @@ pub fn sites_read<T: Transport>(txn: &OpenTransaction<T>) -> Vec<SiteId> {
     all.into_iter().collect()
 }
 
-/// What a transaction has read so far: from how many sites, and the number of rows that came from
-/// sites of other processes.
+/// The number of sites that a transaction has read from so far, and the number of rows that came
+/// from sites of other processes.
 pub fn reach_of<T: Transport>(txn: &OpenTransaction<T>) -> (u64, u64) {
     let open = || txn.snapshot.iter().chain(&txn.newest);
     let mut sites: SmallVec<[SiteId; 8]> =
