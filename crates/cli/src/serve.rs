@@ -20,8 +20,8 @@ use isomer_net::{Net, Role};
 use isomer_plan::elastic::{Fleet, Options as Elasticity};
 use isomer_plan::learned::{Mode, Tuning};
 use isomer_server::{
-    Decider, Engine, Noted, Restarts, Server, ServerOptions, Source, Tls, Trust, let_restart,
-    note_events, take_over,
+    Decider, Engine, Noted, Restarts, Server, ServerOptions, Source, Tls, Trust, keep_decisions,
+    keep_histories, let_restart, note_events, take_over,
 };
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -456,6 +456,7 @@ fn serve(
             kept = clock::now_us();
         }
     }
+    keep_decisions(engine);
     stop.begin_to_stop();
     tracing::info!(clients = server.connected(), "stopping");
     if let Some(longest) = stop.restarts() {
@@ -491,7 +492,7 @@ fn begin_to_conduct(
             of.upgrade().map_or_else(BTreeSet::new, |engine| engine.database().sites_with_rows())
         });
     }
-    if let Err(error) = engine.keep_histories(&args.data) {
+    if let Err(error) = keep_histories(engine, &args.data) {
         tracing::error!("histories are not kept: {}: {error}", args.data.display());
     }
     if net.is_some() && survive {

@@ -7,6 +7,7 @@ use crate::backend::database;
 use crate::conducted;
 use crate::copies;
 use crate::deadlock::lock_name;
+use crate::decisions;
 use crate::engine::ordered::{fused_rows, set_fused_rows, set_router};
 use crate::engine::questions::{blockers, locks};
 use crate::engine::{Engine, damaged, set_default_backups};
@@ -394,7 +395,7 @@ impl DesignView for Engine {
             "settings" => system_settings::setting_rows(self),
             "failovers" => audit::failover_rows(self),
             "audit" => audit::audit_rows(self),
-            _ => self.decision_rows(),
+            _ => decisions::earlier(self).into_iter().chain(self.decision_rows()).collect(),
         }
     }
 }

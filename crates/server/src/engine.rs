@@ -34,6 +34,7 @@ pub(crate) use tables::values_of;
 
 use crate::backend::{database, explain};
 use crate::chronicle::Chronicle;
+use crate::decisions::Decisions;
 use crate::figures::Statements;
 use crate::indexes::Build;
 use crate::pilot::Decider;
@@ -63,9 +64,9 @@ use readers::Readers;
 use restraints::{RATE, TableModes, WINDOW};
 use sequences::{Numbers, values_schema};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
+
 use std::ops::ControlFlow;
-use std::path::Path;
+
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use stored::{catalog_schema, sequences_schema};
@@ -176,6 +177,7 @@ pub struct Engine {
     /// Builds in progress.
     pub(crate) builds: Mutex<Vec<Arc<Build>>>,
     pub(crate) chronicle: Arc<Chronicle>,
+    pub(crate) decisions: Decisions,
     pub(crate) statements: Statements,
     pub(crate) shipments: Shipments,
     pub(crate) shapes: Shapes,
@@ -310,6 +312,7 @@ impl Engine {
             snapshots: Snapshots::default(),
             builds: Mutex::default(),
             chronicle,
+            decisions: Decisions::default(),
             statements: Statements::default(),
             shipments: Shipments::default(),
             shapes: Shapes::default(),
@@ -343,17 +346,6 @@ impl Engine {
     /// The number of definitions that wait for read-only transactions, which hold no lock.
     pub fn waiting_for_readers(&self) -> usize {
         self.readers.waiting()
-    }
-
-    /// Keeps the histories in a folder from now on, and reads those that are there.
-    ///
-    /// # Errors
-    /// If the file cannot be read or written.
-    pub fn keep_histories(&self, folder: &Path) -> io::Result<()> {
-        self.chronicle.open(folder)?;
-        let last = self.chronicle.plans().iter().map(|plan| plan.number).max().unwrap_or(0);
-        isomer_cluster::number_reconfigurations_from(self.database(), last + 1);
-        Ok(())
     }
 
     /// The current catalog.

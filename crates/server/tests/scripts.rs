@@ -16,7 +16,9 @@
 
 use goldenscript::{Command, Context, Runner};
 use isomer_cluster::Options;
-use isomer_server::{Decider, Engine, Noted, Server, ServerOptions, Trust, note_events};
+use isomer_server::{
+    Decider, Engine, Noted, Server, ServerOptions, Trust, keep_histories, note_events,
+};
 use postgres::{Client, NoTls, SimpleQueryMessage};
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -47,7 +49,7 @@ impl Scripts {
     fn serve(folder: TempDir) -> Scripts {
         let engine = Engine::open(Options::in_folder(folder.path(), 2), Decider::default(), None)
             .expect("a catalog");
-        engine.keep_histories(folder.path()).expect("a file");
+        keep_histories(&engine, folder.path()).expect("a file");
         let listen = "127.0.0.1:0".parse().expect("an address");
         let trust = Trust::Loopback;
         let options =

@@ -146,6 +146,11 @@ pub struct Proposed {
 }
 
 impl Controller {
+    /// The next episode has a number after this one.
+    pub(crate) fn number_after(&mut self, number: u64) {
+        self.count = self.count.max(number);
+    }
+
     /// A loop without any history.
     pub fn new(planner: Planner, options: Options) -> Controller {
         let patience_ns = options.patience_ns;

@@ -149,6 +149,11 @@ pub struct Journal {
 }
 
 impl Journal {
+    /// The next decision has a number after this one.
+    pub(crate) fn number_after(&mut self, number: u64) {
+        self.made = self.made.max(number);
+    }
+
     /// Enters a decision and gives it its number; `undone` are the earlier changes that it
     /// reverses. A recommendation that repeats an earlier one, or a decision under way, is not
     /// entered again.

@@ -112,6 +112,11 @@ impl Elastic {
         look(&self.inner.lock().controller)
     }
 
+    /// The next episode has a number after this one.
+    pub fn number_after(&self, number: u64) {
+        self.inner.lock().controller.number_after(number);
+    }
+
     /// Takes the plan that waits for an operator's approval.
     pub fn take_proposed(&self) -> Option<Plan> {
         self.proposed.lock().take()

@@ -208,6 +208,11 @@ impl Learned {
         look(&self.state().journal)
     }
 
+    /// The next decision has a number after this one.
+    pub fn number_after(&self, number: u64) {
+        self.brain.lock().journal.number_after(number);
+    }
+
     /// The number of planning passes so far.
     pub fn thoughts(&self) -> u64 {
         self.brain.lock().thoughts
