@@ -17,8 +17,9 @@ use isomer_cluster::Options;
 use isomer_design::{Footprint, Key};
 use isomer_plan::learned::{Mode, Tuning};
 use isomer_plan::strategy::Learned;
-use isomer_server::{Decider, Engine, Server};
+use isomer_server::{Decider, Engine, Server, keep_decisions, keep_histories};
 use postgres::{Client, NoTls};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Accounts in partitions of ten, alternating between two sites.
@@ -128,4 +129,54 @@ fn a_global_plan_is_the_same_over_the_wire_and_from_procedures() {
     let all_with_a_move_each = (4, vec![0, 20, 40, 60]);
     assert_eq!(by_procedures(), all_with_a_move_each);
     assert_eq!(over_the_wire(), all_with_a_move_each);
+}
+
+/// A server of two sites in a folder, with its histories.
+fn in_folder(folder: &Path) -> (Arc<Engine>, Server) {
+    let decider = Decider::default();
+    let engine = Engine::open(Options::in_folder(folder, 2), decider, Some(Mode::Auto));
+    let engine = engine.expect("a catalog");
+    keep_histories(&engine, folder).expect("files");
+    let server = Server::start(engine.clone(), options()).expect("a free port");
+    (engine, server)
+}
+
+#[test]
+fn decisions_are_remembered_over_a_restart() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let (engine, server) = in_folder(folder.path());
+    let client = |server: &Server| {
+        let port = server.address().port();
+        let config = format!("host=127.0.0.1 port={port} user=isomer dbname=test");
+        Client::connect(&config, NoTls).expect("the server answers")
+    };
+    let mut first = client(&server);
+    first.batch_execute(TABLE).expect("a table");
+    first.batch_execute("alter table accounts split at (40)").expect("a partition");
+    first.batch_execute("alter table accounts remaster at (40) to site 2").expect("a move");
+    let told = "select number::text || change || at::text from isomer.decisions order by number";
+    let decisions = |client: &mut Client| -> Vec<String> {
+        client.query(told, &[]).expect("a view").iter().map(|row| row.get(0)).collect()
+    };
+    // Each transaction writes at both sites, so that there is something to decide.
+    for at in 0.. {
+        assert!(at < 200_000, "nothing was decided");
+        let (one, other) = (at % 40, at % 40 + 40);
+        let both = format!(
+            "begin; update accounts set balance = 1 where id = {one}; \
+             update accounts set balance = 2 where id = {other}; end"
+        );
+        // A conflict with a change of the design may end it.
+        let _ = first.batch_execute(&both);
+        if at % 100 == 0 && !decisions(&mut first).is_empty() {
+            break;
+        }
+    }
+    first.batch_execute("alter system set autopilot = off").expect("a setting");
+    let before = decisions(&mut first);
+    keep_decisions(&engine);
+    drop((first, server, engine));
+    let (engine, server) = in_folder(folder.path());
+    assert_eq!(decisions(&mut client(&server)), before);
+    drop((server, engine));
 }
