@@ -253,9 +253,21 @@ async fn act(State(shared): Console, headers: HeaderMap, Json(action): Json<Acti
         return no_zero();
     }
     match session.client.simple_query(&sql).await {
+        Ok(answer) if is_false(&answer) => {
+            problem(StatusCode::BAD_REQUEST, "there is no such session any more")
+        }
         Ok(_) => Json(json!({ "done": sql })).into_response(),
         Err(error) => refused(&error),
     }
+}
+
+/// True for the answer of `pg_cancel_backend` or `pg_terminate_backend` that found no session.
+fn is_false(answer: &[SimpleQueryMessage]) -> bool {
+    let is_false = |message: &SimpleQueryMessage| match message {
+        SimpleQueryMessage::Row(row) => row.get(0) == Some("f"),
+        _ => false,
+    };
+    answer.iter().any(is_false)
 }
 
 /// The last hour as one event, then an event for each sample.

@@ -177,6 +177,18 @@ fn questions_are_answered_and_actions_are_carried_out() {
     let missing = fixture.post("/api/act", &owner, missing);
     assert_eq!(missing.status, 400, "{}", missing.body);
     assert!(missing.body.contains("99"), "the server says what is wrong: {}", missing.body);
+    let nobody = fixture.post("/api/act", &owner, r#"{"action":"end_session","pid":999999}"#);
+    assert!(nobody.status == 400 && nobody.body.contains("no such session"), "{}", nobody.body);
+    let made = fixture.post("/api/act", &owner, r#"{"action":"checkpoint"}"#);
+    assert_eq!(made.status, 200, "{}", made.body);
+    let mut other = client(&fixture);
+    let end =
+        format!("select pg_terminate_backend({})", value(&mut other, "select pg_backend_pid()"));
+    client(&fixture).batch_execute(&end).expect("it is a superuser");
+    let trail = fixture.get("/api/ask/audit", &owner).body;
+    for action in ["set autopilot", "pg_terminate_backend", "checkpoint"] {
+        assert!(trail.contains(action), "{action}: {trail}");
+    }
     assert_eq!(fixture.post("/api/act", &owner, r#"{"action":"drop"}"#).status, 422);
 }
 
@@ -377,9 +389,8 @@ fn a_table_of_what_roles_may_do() {
         (r#"{"action":"restart","process":"b"}"#, [400, 403, 403]),
         (r#"{"action":"drain","site":99}"#, [400, 400, 403]),
         (r#"{"action":"checkpoint"}"#, [200, 403, 403]),
-        // Without a session of this number nothing is done, and the server only warns.
-        (r#"{"action":"cancel_statement","pid":999999}"#, [200, 200, 200]),
-        (r#"{"action":"end_session","pid":999999}"#, [200, 200, 200]),
+        (r#"{"action":"cancel_statement","pid":999999}"#, [400, 400, 400]),
+        (r#"{"action":"end_session","pid":999999}"#, [400, 400, 400]),
     ];
     for (body, wanted) in table {
         let found = [&owner, &steers, &looks].map(|who| fixture.post("/api/act", who, body).status);

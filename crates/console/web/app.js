@@ -53,7 +53,7 @@ async function refresh() {
 }
 setInterval(() => { if (live.refresh && !document.hidden && stream && !stream.lost) refresh(); }, REFRESH_MS);
 
-function showLogin() {
+function showLogin(why = "") {
   if (stream) { stream.close(); stream = null; }
   nothing();
   $("nav").replaceChildren();
@@ -61,6 +61,7 @@ function showLogin() {
   $("user").textContent = $("state").textContent = "";
   $("main").replaceChildren($("login").content.cloneNode(true));
   const form = $("login-form");
+  form.querySelector(".error").textContent = why;
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     try { await call("/api/login", Object.fromEntries(new FormData(form))); await start(); }
@@ -98,7 +99,10 @@ function watch() {
 
 /** Tries until the server answers; without a session it shows the log-in. */
 async function again() {
-  try { await call("/api/me"); watch(); } catch (error) { if (error.status !== 401) setTimeout(again, 2000); }
+  try { await call("/api/me"); watch(); } catch (error) {
+    if (error.status === 401) showLogin("The server has restarted, and its sessions have ended. Log in again.");
+    else setTimeout(again, 2000);
+  }
 }
 
 async function start() {

@@ -177,6 +177,11 @@ pub fn parts(plan: &Plan, design: &Design) -> Parts {
 }
 
 impl Proposals {
+    /// The next proposal has a number after this one.
+    pub fn number_after(&mut self, number: u64) {
+        self.count = self.count.max(number);
+    }
+
     /// Takes a plan of a decision as a proposal, with the [parts] that it touches. Returns its
     /// number, or `None` if the plan is dropped.
     pub fn offer(

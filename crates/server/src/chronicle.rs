@@ -144,6 +144,9 @@ struct Kept {
     file: Option<(File, PathBuf, [u64; 2])>,
     /// Actions that the gateway of the conductor's process may not have.
     unsent: Vec<Event>,
+    /// Events of this process that were not told to other gateways; no actions, which statements
+    /// tell by themselves.
+    news: Vec<Event>,
 }
 
 /// The part of the present state that the histories have.
@@ -170,10 +173,10 @@ impl Kept {
         if let Event::Plan(plan) = &event {
             last.retain(|other| !plan.is_of(other));
         }
-        // Actions of other gateways may arrive late.
+        // Those of other gateways may arrive late.
         let at = match event {
-            Event::Action { at_us, .. } => last.partition_point(|other| other.at_us() <= at_us),
-            _ => last.len(),
+            Event::Change { .. } => last.len(),
+            _ => last.partition_point(|other| other.at_us() <= event.at_us()),
         };
         last.insert(at, event);
         if last.len() > KEPT_MAX {
@@ -274,6 +277,16 @@ impl Chronicle {
         *known = sites;
     }
 
+    /// The events since the last call that other gateways do not have; no actions.
+    pub(crate) fn take_news(&self) -> Vec<Event> {
+        std::mem::take(&mut self.kept.lock().news)
+    }
+
+    /// All events that are kept.
+    pub(crate) fn all(&self) -> Vec<Event> {
+        self.kept.lock().last.iter().flatten().cloned().collect()
+    }
+
     /// The plans of operators, the oldest first.
     pub(crate) fn plans(&self) -> Vec<PlanTold> {
         let plan = |event| match event {
@@ -293,7 +306,7 @@ impl Chronicle {
         let mut kept = self.kept.lock();
         let is_new = !kept.knows(event);
         if is_new {
-            kept.add(event.clone());
+            kept.keep(event.clone());
         }
         is_new
     }
@@ -331,6 +344,15 @@ impl Chronicle {
 
 impl Kept {
     fn add(&mut self, event: Event) {
+        if !matches!(event, Event::Action { .. }) {
+            self.news.push(event.clone());
+            let over = self.news.len().saturating_sub(KEPT_MAX);
+            self.news.drain(..over);
+        }
+        self.keep(event);
+    }
+
+    fn keep(&mut self, event: Event) {
         // A full disk must not stop the database: what is kept in memory is shown all the same.
         let _ = self.write(&event);
         self.take(event);

@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use rustix::net::Shutdown;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Places reserved for superusers, if there are more places than that.
 const RESERVED: usize = 3;
@@ -48,14 +48,34 @@ pub(crate) struct Client {
     pub(crate) passed_by: Option<Arc<str>>,
 }
 
-impl SessionsView for Clients {
+/// The sessions of all gateways, as a session sees them.
+pub(crate) struct Seen {
+    clients: Arc<Clients>,
+    has_signalled: AtomicBool,
+}
+
+impl Seen {
+    pub(crate) fn new(clients: Arc<Clients>) -> Arc<Seen> {
+        Arc::new(Seen { clients, has_signalled: AtomicBool::new(false) })
+    }
+
+    /// True if the session has cancelled a statement or ended a session since the last call.
+    pub(crate) fn has_signalled(&self) -> bool {
+        self.has_signalled.load(Ordering::Relaxed)
+            && self.has_signalled.swap(false, Ordering::Relaxed)
+    }
+}
+
+impl SessionsView for Seen {
     fn sessions(&self) -> Sessions {
-        everywhere::with_others(self.gateway.database(), self.sessions_here())
+        let Clients { gateway, .. } = &*self.clients;
+        everywhere::with_others(gateway.database(), self.clients.sessions_here())
     }
 
     fn signal(&self, process: i32, ends_session: bool) -> bool {
-        self.signal_here(process, ends_session)
-            || self.pass_on(process, &Inquiry::Signal { process, ends_session })
+        self.has_signalled.store(true, Ordering::Relaxed);
+        self.clients.signal_here(process, ends_session)
+            || self.clients.pass_on(process, &Inquiry::Signal { process, ends_session })
     }
 }
 

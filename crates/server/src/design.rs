@@ -7,7 +7,6 @@ use crate::backend::database;
 use crate::conducted;
 use crate::copies;
 use crate::deadlock::lock_name;
-use crate::decisions;
 use crate::engine::ordered::{fused_rows, set_fused_rows, set_router};
 use crate::engine::questions::{blockers, locks};
 use crate::engine::{Engine, damaged, set_default_backups};
@@ -16,6 +15,7 @@ use crate::limits::ended;
 use crate::loads::Load;
 use crate::numbers::NUMBERS;
 use crate::proposals;
+use crate::remembered::{self, View};
 use crate::restart;
 use crate::restraints;
 use crate::scrape;
@@ -379,7 +379,7 @@ impl DesignView for Engine {
             "benefit" => self.benefit_rows(),
             "autopilot" => self.autopilot_rows(),
             "metrics" => scrape::metric_rows(self),
-            "proposals" => proposals::proposal_rows(self),
+            "proposals" => remembered::rows(self, View::Proposals),
             "advice" => advice::advice_rows(self),
             "shard_keys" => advice::shard_key_rows(self, catalog),
             "heat" => proposals::heat_rows(self),
@@ -395,7 +395,7 @@ impl DesignView for Engine {
             "settings" => system_settings::setting_rows(self),
             "failovers" => audit::failover_rows(self),
             "audit" => audit::audit_rows(self),
-            _ => decisions::earlier(self).into_iter().chain(self.decision_rows()).collect(),
+            _ => remembered::rows(self, View::Decisions),
         }
     }
 }

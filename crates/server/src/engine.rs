@@ -34,11 +34,11 @@ pub(crate) use tables::values_of;
 
 use crate::backend::{database, explain};
 use crate::chronicle::Chronicle;
-use crate::decisions::Decisions;
 use crate::figures::Statements;
 use crate::indexes::Build;
 use crate::pilot::Decider;
 use crate::processes::Restarts;
+use crate::remembered::Remembered;
 use crate::shapes::Shapes;
 use crate::shipping::Shipments;
 use crate::snapshots::Snapshots;
@@ -177,7 +177,7 @@ pub struct Engine {
     /// Builds in progress.
     pub(crate) builds: Mutex<Vec<Arc<Build>>>,
     pub(crate) chronicle: Arc<Chronicle>,
-    pub(crate) decisions: Decisions,
+    pub(crate) remembered: Remembered,
     pub(crate) statements: Statements,
     pub(crate) shipments: Shipments,
     pub(crate) shapes: Shapes,
@@ -312,7 +312,7 @@ impl Engine {
             snapshots: Snapshots::default(),
             builds: Mutex::default(),
             chronicle,
-            decisions: Decisions::default(),
+            remembered: Remembered::default(),
             statements: Statements::default(),
             shipments: Shipments::default(),
             shapes: Shapes::default(),

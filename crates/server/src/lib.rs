@@ -38,7 +38,7 @@
 //! | `restraints`, `system_settings` | what strategies may do; settings of the whole database |
 //! | `conducted` | views and statements that the conductor's process answers |
 //! | `everywhere`, `sums` | the sessions of all gateways; sums of their counts |
-//! | `chronicle`, `decisions`, `audit`, `trail` | histories on disk; the audit trail, at all gateways |
+//! | `chronicle`, `remembered`, `audit`, `trail` | histories on disk; the audit trail, at all gateways |
 //! | `shapes`, `tally`, `copies` | statements by shape; counts of rows; copies of partitions |
 //! | `analyze`, `autoanalyze` | statistics of tables, also by themselves |
 //! | `backend` | the transaction that statements run in |
@@ -95,7 +95,6 @@ mod copies;
 mod copy;
 mod ddl;
 mod deadlock;
-mod decisions;
 mod deferred;
 mod dependents;
 mod design;
@@ -127,6 +126,7 @@ mod processes;
 mod proposals;
 mod recent;
 mod reconfigure;
+mod remembered;
 mod reshard;
 mod restart;
 mod restraints;
@@ -159,7 +159,6 @@ mod visits;
 mod wire;
 
 pub use chronicle::Noted;
-pub use decisions::keep_now as keep_decisions;
 pub use engine::{Engine, Source, take_over};
 pub use figures::{Figure, FigureValue};
 pub use loads::{Load, SiteLevels};
@@ -169,6 +168,7 @@ pub use pilot::Decider;
 pub use process::{make_private_files, places, raise_limit, use_small_pages};
 pub use processes::Restarts;
 pub use reconfigure::{keep_histories, note_events};
+pub use remembered::keep_now as keep_decisions;
 pub use restart::let_restart;
 pub use server::Server;
 pub use size::{read_site_memory, show_site_memory};

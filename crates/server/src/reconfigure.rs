@@ -13,9 +13,9 @@
 
 use crate::backend::database;
 use crate::chronicle::{Event, Noted, PlanTold, clipped, us};
-use crate::decisions;
-use crate::engine::Engine;
+use crate::engine::{Engine, Told, mention};
 use crate::proposals::check_changes_are_on;
+use crate::remembered::{self, INTERRUPTED};
 use isomer_cluster::{Control, Progress, Reconfiguration};
 use isomer_design::{Change, Design, Plan, SiteId, SiteSet, Step, Time};
 use isomer_plan::drain::{Copies, Move};
@@ -29,8 +29,11 @@ use std::path::Path;
 const SECOND_NS: u64 = 1_000_000_000;
 /// The time before a plan with which it is compared.
 const QUIET_NS: u64 = 60 * SECOND_NS;
-/// The state of a plan whose process ended before it did.
-const INTERRUPTED: &str = "interrupted";
+/// The error of a plan that was interrupted.
+const LOST: &str =
+    "the process ended before the plan; isomer.changes has the changes that were made";
+/// The column with the number of changes that are made.
+const MADE: usize = 4;
 /// The reason of a plan that gives none.
 const REASON: &str = "asked for in SQL";
 
@@ -97,10 +100,16 @@ impl Engine {
         let is_here = |told: &PlanTold| all.iter().any(|it| is_of(told, it));
         let earlier = self.chronicle.plans().into_iter().filter(|told| !is_here(told));
         let earlier = earlier.map(|mut told| {
-            if told.ended_us.is_none() {
+            let is_interrupted = told.ended_us.is_none();
+            if is_interrupted {
                 told.state = INTERRUPTED.to_owned();
+                told.error = Some(LOST.to_owned());
             }
-            plan_row(told, (None, None), false)
+            let mut row = plan_row(told, (None, None), false);
+            if is_interrupted {
+                row[MADE] = Datum::Null;
+            }
+            row
         });
         let here = all.iter().map(|it| {
             let next = it.due().map(|step| change_text(self, step, &design));
@@ -148,7 +157,7 @@ fn told(engine: &Engine, it: &Reconfiguration, design: &Design) -> PlanTold {
 /// # Errors
 /// If a file cannot be read or written.
 pub fn keep_histories(engine: &Engine, folder: &Path) -> io::Result<()> {
-    decisions::open(engine, folder)?;
+    remembered::open(engine, folder)?;
     engine.chronicle.open(folder)?;
     let last = engine.chronicle.plans().iter().map(|plan| plan.number).max().unwrap_or(0);
     isomer_cluster::number_reconfigurations_from(engine.database(), last + 1);
@@ -161,7 +170,11 @@ pub fn note_events(engine: &Engine, noted: &mut Noted) {
     let (now, failed) = (engine.database().now(), engine.database().failed_over());
     engine.chronicle.note_failovers(now, &failed, &mut noted.sites);
     note_plans(engine, &mut noted.plans);
-    decisions::keep(engine);
+    remembered::keep(engine);
+    let news = engine.chronicle.take_news();
+    if !news.is_empty() && !engine.database().is_gateway_only() {
+        mention(engine, &Told::Noted(news));
+    }
 }
 
 /// Notes plans that have begun or ended in the history. `noted` has those that are noted, and

@@ -24,7 +24,7 @@ pub(crate) use run::{Call, PlanAgain};
 
 use crate::activity::Activity;
 use crate::backend::{Backend, Mark};
-use crate::clients::Clients;
+use crate::clients::{Clients, Seen};
 use crate::copy::CopyIn;
 use crate::engine::{Engine, ReaderPlace, until_seated};
 use crate::limits::{self, Memory, Watch};
@@ -106,6 +106,8 @@ pub(crate) struct Session {
     declared: Rc<RefCell<Vec<CursorShown>>>,
     watch: Arc<Watch>,
     clients: Arc<Clients>,
+    /// The other sessions, for statements that look at them.
+    seen: Arc<Seen>,
     /// `None` for the statement of a client of another process.
     pub(crate) socket: Option<Arc<Socket>>,
     activity: Arc<Activity>,
@@ -265,6 +267,7 @@ impl Session {
             cursors: HashMap::default(),
             declared: Rc::default(),
             watch,
+            seen: Seen::new(clients.clone()),
             clients,
             socket,
             activity,
@@ -702,7 +705,7 @@ impl Session {
         let txn = self.engine.gateway().begin(isolation, self.cancel.clone());
         let (engine, cancel) = (self.engine.clone(), self.cancel.clone());
         let own = self.temporaries.clone();
-        let (numbers, sessions) = (self.numbers.clone(), self.clients.clone());
+        let (numbers, sessions) = (self.numbers.clone(), self.seen.clone());
         self.numbers_before = numbers.borrow().mark();
         let written = self.memory.written.keep(0).expect("nothing is always there");
         let reading = self.reader.begin(&engine.published);

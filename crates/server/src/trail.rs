@@ -1,11 +1,12 @@
-//! The audit trail, where several processes have gateways.
+//! The audit trail and the other histories, where several processes have gateways.
 //!
-//! Each gateway has the actions at all of them, so the trail survives the loss of the process with
-//! the conductor:
+//! Each gateway has all of them, so they survive the loss of the process with the conductor. That
+//! process makes changes, failovers and plans, and tells the others of them as news. Actions happen
+//! at every gateway:
 //!
 //! ```text
 //!   b: ALTER SYSTEM .. ── note ──▶ a (the conductor's): keeps it ── news ──▶ b, c: keep it
-//!   d: joins           ◀── the last actions ──────────── a ◀── those that a does not have ── d
+//!   d: joins           ◀── the last events ───────────── a ◀── actions that a does not have ── d
 //! ```
 //!
 //! The statement waits up to [`SENT`] for the conductor's gateway, and ends as it would have
@@ -21,7 +22,7 @@ use std::time::Duration;
 /// The longest wait of a statement for the conductor's gateway.
 const SENT: Duration = Duration::from_secs(1);
 
-/// Compares the trail of a gateway, which has joined, with that of the conductor's.
+/// Compares the histories of a gateway, which has joined, with those of the conductor's.
 pub(crate) fn compare(database: &Database, chronicle: &Chronicle, theirs: &[Event]) {
     chronicle.learn_all(theirs);
     let own = chronicle.last(2);

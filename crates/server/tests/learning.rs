@@ -142,7 +142,7 @@ fn in_folder(folder: &Path) -> (Arc<Engine>, Server) {
 }
 
 #[test]
-fn decisions_are_remembered_over_a_restart() {
+fn decisions_and_proposals_are_remembered_over_a_restart() {
     let folder = tempfile::TempDir::new().expect("a folder");
     let (engine, server) = in_folder(folder.path());
     let client = |server: &Server| {
@@ -173,10 +173,22 @@ fn decisions_are_remembered_over_a_restart() {
         }
     }
     first.batch_execute("alter system set autopilot = off").expect("a setting");
+    let propose = "alter system propose E'split accounts at 7\\nsplit accounts at 8' because 'hot'";
+    first.batch_execute(propose).expect("a proposal");
+    first.batch_execute("alter system reject proposal 1").expect("an open proposal");
+    first.batch_execute("alter system propose 'split accounts at 9'").expect("a proposal");
     let before = decisions(&mut first);
     keep_decisions(&engine);
     drop((first, server, engine));
     let (engine, server) = in_folder(folder.path());
-    assert_eq!(decisions(&mut client(&server)), before);
+    let mut second = client(&server);
+    assert_eq!(decisions(&mut second), before);
+    let late = second.batch_execute("alter system approve proposal 2");
+    assert!(late.is_err(), "it belongs to an earlier start");
+    second.batch_execute("alter system propose 'split accounts at 9'").expect("a proposal");
+    let told =
+        "select string_agg(number || ' ' || state, ', ' order by number) from isomer.proposals";
+    let proposals: String = second.query_one(told, &[]).expect("a view").get(0);
+    assert_eq!(proposals, "1 rejected, 2 interrupted, 3 proposed");
     drop((server, engine));
 }

@@ -35,6 +35,8 @@ use super::{Engine, begin_anew, damaged, entries_being_built};
 use crate::backend::{database, explain};
 use crate::chronicle::Event;
 use crate::clients::Clients;
+use crate::engine::questions::Cell;
+use crate::remembered::{self, View};
 use crate::trail;
 use isomer_cluster::gateways::Listener;
 use isomer_cluster::{CancelToken, ClosedTables, Database, OpenError};
@@ -85,8 +87,10 @@ pub(crate) enum Told {
     Settings,
     /// A sequence was set; its state.
     Number(u32),
-    /// Operators' actions.
+    /// Events of the histories.
     Noted(Vec<Event>),
+    /// New or changed decisions or proposals.
+    Remembered(View, Vec<Vec<Cell>>),
 }
 
 /// The indexes and layouts that are being built, in all tables, and when those that are complete
@@ -206,8 +210,9 @@ struct State {
     closed: BTreeMap<u64, usize>,
     filled: BTreeMap<TableId, Time>,
     replaced: BTreeMap<TableId, Time>,
-    /// The last actions of operators.
-    actions: Vec<Event>,
+    /// The histories.
+    events: Vec<Event>,
+    remembered: Vec<(View, Vec<Vec<Cell>>)>,
 }
 
 /// Tables may be closed to readers until this is dropped, at all gateways.
@@ -362,7 +367,8 @@ fn catch_up(engine: &Engine) -> Result<(), SqlError> {
     *engine.herald.closed.lock() = closed;
     state.filled.into_iter().for_each(|(table, at)| note_filled(engine, table, at));
     engine.replaced.lock().extend(state.replaced);
-    trail::compare(engine.database(), &engine.chronicle, &state.actions);
+    trail::compare(engine.database(), &engine.chronicle, &state.events);
+    state.remembered.into_iter().for_each(|(view, rows)| remembered::learn(engine, view, rows));
     engine.read_users()?;
     read_settings(engine)?;
     read_and_publish(engine, &state.built).map(drop)
@@ -382,8 +388,8 @@ pub(crate) fn state(engine: &Engine) -> String {
     closed.insert(0, engine.herald.closes.load(Ordering::SeqCst));
     let (filled, replaced) = (engine.filled.lock().clone(), engine.replaced.lock().clone());
     let built = UnderConstruction::of(&engine.catalog());
-    let actions = engine.chronicle.last(2);
-    let state = State { built, soon, closed, filled, replaced, actions };
+    let (events, remembered) = (engine.chronicle.all(), remembered::all(engine));
+    let state = State { built, soon, closed, filled, replaced, events, remembered };
     serde_json::to_string(&state).expect("names of fields are text")
 }
 
@@ -477,7 +483,8 @@ impl Listener for Ear {
             }
             Told::Roles | Told::Settings => {}
             Told::Number(state) => engine.numbers.forget_block(state),
-            Told::Noted(actions) => engine.chronicle.learn_all(&actions),
+            Told::Noted(events) => engine.chronicle.learn_all(&events),
+            Told::Remembered(view, rows) => remembered::learn(&engine, view, rows),
         }
         engine.herald.heard.store(number, Ordering::SeqCst);
         true

@@ -83,7 +83,7 @@ pub(crate) struct ToldCopy {
 pub(crate) struct ToldLoad(pub(crate) TableId, pub(crate) Vec<u8>, pub(crate) [f64; 2]);
 
 /// A value of a view.
-#[derive(Clone, Serialize, Deserialize, Debug)]
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub(crate) enum Cell {
     Null,
     Bool(bool),

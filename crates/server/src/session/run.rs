@@ -527,7 +527,7 @@ impl Session {
             settings: self.settings.clone(),
             seed: self.seed ^ now_us as u64,
             random: self.random,
-            sessions: self.clients.clone(),
+            sessions: self.seen.clone(),
             wanted: Rc::default(),
             warnings: Rc::default(),
             given: self.given.clone(),
@@ -584,6 +584,9 @@ pub(super) fn measured(
     let begun = limits::now();
     let result = session.perform(call, out, flush);
     let took = limits::now().duration_since(begun);
+    if session.seen.has_signalled() {
+        audited(session, &result);
+    }
     session.engine.statements.count(took);
     count_shape(session, took, matches!(call.compiled.action, Action::Control(_)));
     result

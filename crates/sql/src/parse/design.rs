@@ -192,7 +192,9 @@ fn node(parser: &mut Parser<'_>) -> Result<String, ParserError> {
 /// `ALTER SYSTEM PROPOSE 'plan' [BECAUSE 'reason']` and `PROPOSE SHARD KEY OF t (a, b)`, behind
 /// PROPOSE.
 fn propose(mut parser: Parser<'_>) -> Result<DesignStatement, ParserError> {
-    if !matches!(parser.peek_token().token, Token::SingleQuotedString(_)) {
+    let is_text =
+        |token| matches!(token, Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_));
+    if !is_text(parser.peek_token().token) {
         ["SHARD", "KEY", "OF"].iter().try_for_each(|word| expect(&mut parser, word))?;
         let table = parser.parse_object_name(false)?;
         let columns = shard::columns(&mut parser)?.iter().map(folded).collect();
