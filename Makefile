@@ -112,7 +112,6 @@ hunt: dist
 	$(FAST_LAB) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --cluster
 	$(FAST_LAB) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --isolation serializable
 	$(FAST_LAB) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --isolation ordered
-	$(FAST_LAB) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --isolation ordered --backups
 	$(FAST_LAB) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --cluster --backups
 	$(FAST_LAB) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --failover --isolation serializable
 	$(FAST_LAB) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --reshard
