@@ -89,6 +89,7 @@ smoke: program
 	$(LAB) sim --seeds 1..20 --failover
 	$(LAB) sim --seeds 1..20 --cluster
 	$(LAB) sim --seeds 1..20 --isolation serializable
+	$(LAB) sim --seeds 1..20 --isolation ordered
 	$(LAB) run all --smoke --out $(OUT)/lab
 	$(LAB) run hermes --smoke --out $(OUT)/lab
 	$(LAB) ordered --seconds 2 --record $(OUT)/ordered.jsonl
@@ -110,6 +111,7 @@ hunt: dist
 	$(FAST_LAB) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --failover --faults none
 	$(FAST_LAB) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --cluster
 	$(FAST_LAB) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --isolation serializable
+	$(FAST_LAB) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --isolation ordered
 	$(FAST_LAB) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --cluster --backups
 	$(FAST_LAB) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --failover --isolation serializable
 	$(FAST_LAB) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --reshard

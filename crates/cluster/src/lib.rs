@@ -76,7 +76,9 @@ pub use folder::{
     join_cluster, joined_file, leave_if_empty, look, look_at_memory, quorum_folder, read_cluster,
     sites_of,
 };
-pub use fusion::{follows_plans, is_reserved};
+pub use fusion::{
+    FusedTable, follows_plans, is_reserved, parse as fused_row, site_of as fused_site,
+};
 pub use ids::DatabaseId;
 pub use isomer_log::{Counters, DiskFaults, Durability, Lack, LogError};
 pub use isomer_site::{

@@ -22,6 +22,7 @@ const PAUSE: Duration = Duration::from_millis(200);
   isomer-lab sim --seeds 1..500 --backups
   isomer-lab sim --seeds 1..500 --failover
   isomer-lab sim --seeds 1..1000 --isolation serializable
+  isomer-lab sim --seeds 1..1000 --isolation ordered
   isomer-lab sim --seeds 1..1000 --reshard
   isomer-lab sim --seeds 1..1000 --cluster
   isomer-lab sim --seeds 1..200 --plant dropped-events      must fail")]
@@ -53,7 +54,8 @@ pub(crate) struct SimArgs {
     #[arg(long, conflicts_with = "failover")]
     cluster: bool,
     /// Isolation of transactions that come statement by statement: snapshot (READ COMMITTED or
-    /// REPEATABLE READ, as the seed draws them), or serializable
+    /// REPEATABLE READ, as the seed draws them), serializable, or ordered: the tables are ordered,
+    /// their rows move between sites, and the process with the order fails
     #[arg(long, value_name = "LEVEL", default_value = "snapshot")]
     isolation: Isolation,
     /// Plants a bug, to test that the checks find it; an unknown name lists the bugs
@@ -74,6 +76,8 @@ enum Isolation {
     Snapshot,
     /// SERIALIZABLE
     Serializable,
+    /// Ordered tables, at any level
+    Ordered,
 }
 
 /// Reads `3..8`, which includes both ends, or `3`.
@@ -98,6 +102,12 @@ fn seeds(text: &str) -> Result<RangeInclusive<u64>, String> {
 pub(crate) fn run(args: &SimArgs) -> Result<(), Failure> {
     let SimArgs { steps, faults, plant, lines, backups, failover, reshard, cluster, .. } = *args;
     let serializable = args.isolation == Isolation::Serializable;
+    let ordered = args.isolation == Isolation::Ordered;
+    if ordered && (reshard || cluster || failover) {
+        return Err(Failure::usage(
+            "--isolation ordered cannot be used with --failover, --reshard or --cluster",
+        ));
+    }
     let options = SimOptions {
         steps,
         faults,
@@ -105,6 +115,7 @@ pub(crate) fn run(args: &SimArgs) -> Result<(), Failure> {
         lines,
         backups,
         serializable,
+        ordered,
         failover,
         reshard,
         cluster,

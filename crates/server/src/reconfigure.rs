@@ -276,7 +276,7 @@ fn drain(engine: &Engine, drained: &BTreeSet<SiteId>) -> Result<Plan, SqlError> 
         return Err(error.hint("isomer.sites shows the sites and their health."));
     }
     let mut places = Vec::new();
-    for (id, table) in design.tables().filter(|(_, table)| isomer_cluster::follows_plans(table)) {
+    for (id, table) in design.tables() {
         for (start, placement) in table.partitions().iter() {
             if drained.iter().any(|site| placement.holds(*site)) {
                 places.push((id, start.clone(), placement.clone()));

@@ -4,6 +4,7 @@
 
 use crate::history::{Ack, Copy, History, Op, Open, Outcome, Transaction, Value};
 use crate::ledger;
+use crate::order::{HasOrder, Order};
 use crate::statements::Holders;
 use crate::world::{SimTransport, World};
 use isomer_cluster::open::Gateway;
@@ -26,12 +27,11 @@ const LONG_NS: u64 = 1_000_000_000;
 pub struct Cluster {
     /// The world in which it runs.
     pub world: Rc<World>,
-    /// The conductor, for operators.
-    pub conductor: Arc<Conductor<SimTransport>>,
-    /// The router, for clients.
-    pub router: Arc<Router<SimTransport>>,
-    /// The gateway, for clients that send statements.
-    pub gateway: Arc<Gateway<SimTransport>>,
+    front: RefCell<Front>,
+    /// The number of conductors before this one.
+    pub(crate) terms: Cell<u64>,
+    /// The total order, if there are ordered tables.
+    pub(crate) order: RefCell<Option<Order>>,
     pub(crate) transactions: RefCell<Vec<Transaction>>,
     pub(crate) opens: RefCell<Vec<Open>>,
     pub(crate) holders: RefCell<Holders>,
@@ -41,6 +41,13 @@ pub struct Cluster {
     /// When a client was last told of a commit while a partition had too few backups.
     lacked: Cell<Time>,
     values: Cell<Value>,
+}
+
+/// The process with the conductor. Another can take its place.
+struct Front {
+    conductor: Arc<Conductor<SimTransport>>,
+    router: Arc<Router<SimTransport>>,
+    gateway: Arc<Gateway<SimTransport>>,
 }
 
 /// A session with a number, under which its transactions are recorded.
@@ -66,6 +73,22 @@ impl Client {
     }
 }
 
+impl Front {
+    #[allow(clippy::arc_with_non_send_sync, reason = "on threads they are shared")]
+    fn new(
+        world: &Rc<World>,
+        design: Design,
+        last_table: TableId,
+        strategy: Box<dyn Strategy>,
+    ) -> Front {
+        let transport = SimTransport::new(world.clone());
+        let home = Box::new(HasOrder);
+        let conductor = Arc::new(Conductor::new(transport, design, last_table, strategy, home));
+        let router = Arc::new(Router::new(conductor.clone()));
+        Front { gateway: Gateway::new(router.clone()), conductor, router }
+    }
+}
+
 impl Cluster {
     /// Starts sites, with a router over them.
     ///
@@ -78,18 +101,12 @@ impl Cluster {
     ) -> Result<Rc<Cluster>, Invalid> {
         sites.iter().for_each(|site| world.start(*site));
         let design = Design::new(sites.iter().copied())?;
-        #[allow(clippy::arc_with_non_send_sync, reason = "on threads it is shared")]
-        let transport = SimTransport::new(world.clone());
-        let conductor = Conductor::new(transport, design, TableId(0), strategy, Box::new(()));
-        #[allow(clippy::arc_with_non_send_sync, reason = "on threads it is shared")]
-        let conductor = Arc::new(conductor);
-        #[allow(clippy::arc_with_non_send_sync, reason = "on threads it is shared")]
-        let router = Arc::new(Router::new(conductor.clone()));
+        let front = RefCell::new(Front::new(&world, design, TableId(0), strategy));
         Ok(Rc::new(Cluster {
             world,
-            conductor,
-            gateway: Gateway::new(router.clone()),
-            router,
+            front,
+            terms: Cell::new(0),
+            order: RefCell::default(),
             transactions: RefCell::default(),
             opens: RefCell::default(),
             holders: RefCell::default(),
@@ -99,6 +116,30 @@ impl Cluster {
             lacked: Cell::new(Time::ZERO),
             values: Cell::new(0),
         }))
+    }
+
+    /// The gateway, for clients that send statements.
+    pub fn gateway(&self) -> Arc<Gateway<SimTransport>> {
+        self.front.borrow().gateway.clone()
+    }
+
+    /// The router, for clients.
+    pub fn router(&self) -> Arc<Router<SimTransport>> {
+        self.front.borrow().router.clone()
+    }
+
+    /// The conductor, for operators.
+    pub fn conductor(&self) -> Arc<Conductor<SimTransport>> {
+        self.front.borrow().conductor.clone()
+    }
+
+    /// Another process becomes the conductor, with a gateway of its own. The design was at rest.
+    /// The tasks of the process before have ended.
+    pub(crate) fn succeed(&self, strategy: Box<dyn Strategy>) {
+        let design = self.conductor().design();
+        let last = design.tables().map(|(table, _)| table).max().unwrap_or(TableId(0));
+        *self.front.borrow_mut() = Front::new(&self.world, design, last, strategy);
+        self.terms.set(self.terms.get() + 1);
     }
 
     /// Creates a table of this number.
@@ -111,7 +152,7 @@ impl Cluster {
         schema: Schema,
         partitions: Vec<(Key, Placement)>,
     ) -> Result<(), String> {
-        let created = self.conductor.create_table_as(id, schema, partitions).await;
+        let created = self.conductor().create_table_as(id, schema, partitions).await;
         created.map_err(|error| error.to_string())
     }
 
@@ -123,14 +164,14 @@ impl Cluster {
         if backups == Backups::NONE {
             return Ok(());
         }
-        self.conductor.set_backups(id, backups).await
+        self.conductor().set_backups(id, backups).await
     }
 
     /// A client is told of a commit: records what the disks hold at this moment.
     pub(crate) fn note_ack(&self, site: SiteId, time: Time) {
         let disk = |id| Some((id, self.world.log(id)?.durable()));
         let durable = self.world.sites().into_iter().filter_map(disk).collect();
-        let design = self.conductor.design();
+        let design = self.conductor().design();
         // While backups are lacking, a commit waits for the remaining ones, and its client is told
         // later.
         let now = self.world.now();
@@ -171,7 +212,7 @@ impl Cluster {
             ops.borrow_mut()[at].ops.clear();
             procedure(&mut Recorder { txn, transactions: ops, at })
         };
-        let result = self.router.run(&mut client.session, footprint, &mut recorded).await;
+        let result = self.router().run(&mut client.session, footprint, &mut recorded).await;
         if let Ok(Ran { place, committed, .. }) = &result
             && let Some(time) = committed.commit
         {
@@ -253,7 +294,7 @@ impl Cluster {
             let followers = holding.followers;
             history.copies.push(Copy { site, table, range, version, source, followers, rows });
         }
-        let design = self.conductor.design();
+        let design = self.conductor().design();
         for (id, _) in design.tables() {
             let all = KeyRange::all();
             let placed = design.partitions_in(id, &all).map(|(range, at)| (id, range, at));
@@ -273,14 +314,28 @@ impl Cluster {
         let (commits, terms) =
             ledger::read(logs.iter().map(|(site, log)| (*site, &**log)), &self.world.void());
         let transactions = self.transactions.borrow().clone();
-        let (opens, conflicts) = (self.opens.borrow().clone(), self.conflicts.borrow().clone());
+        let (mut opens, conflicts) = (self.opens.borrow().clone(), self.conflicts.borrow().clone());
         let copied = ledger::copied(logs.iter().map(|(site, log)| (*site, &**log)));
         let acks = self.acks.borrow().clone();
+        let (mut installed, mut batches, mut moves) = Default::default();
+        let commits = match self.ordered() {
+            None => commits,
+            Some(order) => {
+                batches = ledger::order::read(&order.batches, &logs, &self.world.void());
+                let (told, renewed) = ledger::order::told(&commits, &order, &batches);
+                renewed.normalise(&mut opens);
+                (installed, moves) = (commits, renewed.places());
+                told
+            }
+        };
         let mut history = History {
             transactions,
             opens,
             conflicts,
             commits,
+            installed,
+            batches,
+            moves,
             terms,
             acks,
             copied,

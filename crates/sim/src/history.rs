@@ -14,6 +14,7 @@
 use isomer_cluster::Isolation;
 use isomer_design::{Backups, Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
 use isomer_log::Position;
+use isomer_site::RowWrite;
 use std::collections::BTreeMap;
 
 /// Values of rows. A run never writes the same value twice, so a value identifies its writer.
@@ -256,6 +257,22 @@ pub struct Copy {
     pub rows: Vec<(Key, Value)>,
 }
 
+/// A batch of the total order, as its log and the logs of sites have it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Batch {
+    /// Its number.
+    pub number: u64,
+    /// The number of its commits; `None` if it is not in the order.
+    pub commits: Option<usize>,
+    /// Its time, and which of its commits were applied, by each log that knows it:
+    /// [`History::NO_SITE`] stands for the order itself.
+    pub outcomes: Vec<(SiteId, Time, Vec<bool>)>,
+    /// The rows that its applied commits write.
+    pub ordered: Vec<RowWrite>,
+    /// The rows that sites have installed.
+    pub installed: Vec<(SiteId, RowWrite)>,
+}
+
 /// The input of the checkers.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct History {
@@ -267,6 +284,13 @@ pub struct History {
     pub conflicts: Vec<String>,
     /// In the order of time.
     pub commits: Vec<Commit>,
+    /// The rows that sites have installed, if there are ordered tables: those of a batch are one
+    /// commit there, with stubs and fused rows. Otherwise empty, as they are the commits.
+    pub installed: Vec<Commit>,
+    /// The batches of the total order, in this order.
+    pub batches: Vec<Batch>,
+    /// The rows that have moved between sites without a client's write, and when.
+    pub moves: Vec<(TableId, Key, Time)>,
     /// In no particular order.
     pub terms: Vec<Term>,
     /// In the order in which clients were told.
@@ -321,6 +345,21 @@ impl History {
                 open.outcome = transaction.outcome.clone();
             }
         }
+    }
+
+    /// True if there are ordered tables.
+    pub fn is_ordered(&self) -> bool {
+        !self.batches.is_empty()
+    }
+
+    /// The commits as sites have installed them: a batch of the order is one.
+    pub fn installed(&self) -> &[Commit] {
+        if self.is_ordered() { &self.installed } else { &self.commits }
+    }
+
+    /// The commits of a site at a time. A batch has several.
+    pub fn at(&self, site: SiteId, time: Time) -> impl Iterator<Item = &Commit> {
+        self.commits.iter().filter(move |commit| commit.site == site && commit.time == time)
     }
 
     /// The newest write of a key at or before a time, with its time.

@@ -5,6 +5,8 @@
 //! masterships; refreshes only show the bounds of its partitions. A commit over several sites is
 //! assembled from their logs; it counts if the coordinator's log has the decision.
 
+pub(crate) mod order;
+
 use crate::history::{Commit, Copied, CopiedWhat, Term, Value, Written};
 use crate::world::Void;
 use isomer_design::{Key, KeyRange, SiteId, TableId, Time};
@@ -169,8 +171,12 @@ pub(crate) fn encode(value: Value) -> [u8; 8] {
     value.to_le_bytes()
 }
 
-/// The value in a row's bytes. Rows of another length were not written by this simulation.
+/// The value in a row's bytes; of a stub, the site of the fused row below zero. Rows of another
+/// length were not written by this simulation.
 pub(crate) fn decode(bytes: &[u8]) -> Value {
+    if let Some(site) = isomer_cluster::fused_site(bytes) {
+        return -Value::from(site.0);
+    }
     bytes.try_into().map_or(Value::MIN, Value::from_le_bytes)
 }
 

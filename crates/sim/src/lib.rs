@@ -15,6 +15,7 @@
 //! | --- | --- |
 //! | [`world`] | one thread, one agenda, one source of chance; the borders of the code under test |
 //! | [`cluster`], [`statements`] | a database in a world, transactions of both kinds |
+//! | `order` | the total order of ordered tables, in a world |
 //! | [`SimOptions`] | the options of a run |
 //! | [`scenario`] | a seeded run: draw, load, break, heal, settle, check |
 //! | [`history`], [`ledger`](mod@history) | the observations of clients, the contents of logs |
@@ -34,6 +35,7 @@ pub mod cluster;
 pub mod history;
 mod ledger;
 mod options;
+mod order;
 mod outcome;
 pub mod plant;
 pub mod scenario;

@@ -81,6 +81,9 @@ pub struct SimOptions {
     /// Transactions that arrive statement by statement are all serializable. Otherwise each is at
     /// one of the other two levels.
     pub serializable: bool,
+    /// Tables are ordered. Their rows may move between sites, and the process with the order may
+    /// fail.
+    pub ordered: bool,
     /// Tables have backups, the design does not change, and other sites take over from sites that
     /// stay down.
     pub failover: bool,
@@ -98,12 +101,13 @@ impl Default for SimOptions {
     fn default() -> SimOptions {
         let (steps, lines) = (250, 400);
         let (faults, backups, serializable, plant) = (Faults::ALL, false, false, None);
-        let (failover, reshard, cluster) = (false, false, false);
+        let (failover, reshard, cluster, ordered) = (false, false, false, false);
         SimOptions {
             steps,
             faults,
             backups,
             serializable,
+            ordered,
             failover,
             reshard,
             cluster,

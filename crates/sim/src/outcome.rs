@@ -80,7 +80,7 @@ impl Failure {
     /// The command that reproduces it.
     pub fn command(&self) -> String {
         let SimOptions { steps, faults, plant, backups, serializable, .. } = self.options;
-        let SimOptions { failover, reshard, cluster, .. } = self.options;
+        let SimOptions { failover, reshard, cluster, ordered, .. } = self.options;
         let seed = self.seed;
         let plant = plant.map(|plant| format!(" --plant {plant}")).unwrap_or_default();
         let option = |is_on: bool, name: &'static str| if is_on { name } else { "" };
@@ -88,7 +88,10 @@ impl Failure {
         let failover = option(failover, " --failover");
         let reshard = option(reshard, " --reshard");
         let cluster = option(cluster, " --cluster");
-        let isolation = option(serializable, " --isolation serializable");
+        let isolation = match ordered {
+            true => " --isolation ordered",
+            false => option(serializable, " --isolation serializable"),
+        };
         format!(
             "isomer-lab sim --seeds {seed}..{seed} --steps {steps} --faults \
              {faults}{backups}{failover}{reshard}{cluster}{isolation}{plant}"

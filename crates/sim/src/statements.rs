@@ -49,8 +49,9 @@ impl Statements {
         isolation: Isolation,
         cancel: Arc<CancelToken>,
     ) -> Statements {
-        let txn = cluster.gateway.begin(isolation, cancel);
-        let (owner, outcome) = (txn.owner(), Outcome::Unknown);
+        let txn = cluster.gateway().begin(isolation, cancel);
+        // Each conductor numbers them anew.
+        let (owner, outcome) = (cluster.terms.get() << 40 | txn.owner(), Outcome::Unknown);
         let record = Open { number: owner, isolation, steps: Vec::new(), outcome };
         let (txn, savepoints, at) = (Some(txn), Vec::new(), cluster.enter(&record));
         Statements { cluster: cluster.clone(), txn, owner, savepoints, record, at }
@@ -112,7 +113,9 @@ impl Statements {
         let acknowledged = self.cluster.acknowledged();
         self.cluster.world.doing(|| format!("waits for the lock of {table}[{key}]"));
         self.txn().lock(table, key, mode, true).await?;
-        self.cluster.granted(self.owner, table, key, mode);
+        if !self.cluster.is_ordered() {
+            self.cluster.granted(self.owner, table, key, mode);
+        }
         self.txn().look_again();
         let mut value = None;
         let visit = |row: &[u8]| value = Some(ledger::decode(row));
@@ -180,7 +183,7 @@ impl Statements {
             // It has committed, at an unknown time.
             Ok(Some(ran)) if ran.is_found && ran.committed.commit.is_none() => Outcome::Unknown,
             Ok(Some(ran @ Ran { committed, .. })) => Outcome::Committed {
-                site: site_of(ran),
+                site: self.site_of(ran),
                 snapshot: committed.snapshot,
                 commit: committed.commit,
             },
@@ -193,21 +196,23 @@ impl Statements {
         if let Ok(Some(ran)) = &result {
             self.cluster.acknowledge(ran.committed.session());
             if let Some(time) = ran.committed.commit {
-                self.cluster.note_ack(site_of(ran), time);
+                self.cluster.note_ack(self.site_of(ran), time);
             }
         }
         result
+    }
+
+    /// The site whose log has decided about a commit, if that was told. A batch names any of its
+    /// sites.
+    fn site_of(&self, ran: &Ran) -> SiteId {
+        let is_told = !ran.is_found && !self.cluster.is_ordered();
+        if is_told { ran.place.site() } else { History::NO_SITE }
     }
 
     /// Rolls back.
     pub fn roll_back(mut self, why: &str) {
         self.record.outcome = Outcome::Nothing(why.into());
     }
-}
-
-/// The site whose log has decided about a commit, if that was told.
-fn site_of(ran: &Ran) -> SiteId {
-    if ran.is_found { History::NO_SITE } else { ran.place.site() }
 }
 
 impl Drop for Statements {

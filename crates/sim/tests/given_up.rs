@@ -14,7 +14,7 @@ fn a_row_lock_that_was_granted_to_a_cancelled_wait_is_free() {
     let world = World::new(1, Manners::orderly());
     let cluster = Cluster::start(world.clone(), &[SiteId(1)], Box::new(TwoPhase)).expect("a site");
     let begin =
-        || cluster.gateway.begin(Isolation::ReadCommitted, Arc::new(CancelToken::default()));
+        || cluster.gateway().begin(Isolation::ReadCommitted, Arc::new(CancelToken::default()));
     let (mut first, mut second, mut third) = (begin(), begin(), begin());
     let (table, key) = (TableId(1), Key::int(5));
     let lock = first.lock(table, &key, LockMode::Exclusive, true).now_or_never();

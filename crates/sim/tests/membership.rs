@@ -35,7 +35,7 @@ fn lose(cluster: &Rc<Cluster>, site: SiteId) -> TaskId {
     cluster.world.give_up(site);
     begin(cluster, move |cluster| async move {
         let told = |over: &FailedOver| cluster.world.note(format_args!("{over}"));
-        cluster.conductor.pass_by(site, &told).await;
+        cluster.conductor().pass_by(site, &told).await;
     })
 }
 
@@ -50,7 +50,7 @@ fn three_sites() -> Rc<Cluster> {
         created.expect("there is room");
         for start in [Key::min(), Key::int(10)] {
             let change = Change::AddReplica { table: TABLE, start, site: S3 };
-            cluster.conductor.change(change, "the test says so").await.expect("it is possible");
+            cluster.conductor().change(change, "the test says so").await.expect("it is possible");
         }
         let backups = Backups { count: 1, on_disk: true };
         cluster.set_backups(TABLE, backups).await.expect("there are enough");
@@ -67,9 +67,9 @@ fn a_table_is_created_while_a_site_cannot_be_readmitted() {
     world.start(S2);
     world.wait_for_again(S2);
     world.hold(Gate::Requests(S2));
-    cluster.conductor.site_returned(S2);
+    cluster.conductor().site_returned(S2);
     let readmitting =
-        begin(&cluster, |cluster| async move { cluster.conductor.readmit_returned().await });
+        begin(&cluster, |cluster| async move { cluster.conductor().readmit_returned().await });
     let created = begin(&cluster, |cluster| async move {
         let partitions = vec![(Key::min(), Placement::at(S1))];
         let created = cluster.create_table(TableId(2), schema("branches"), partitions).await;
@@ -132,16 +132,16 @@ fn a_site_is_removed_once_it_is_readmitted() {
     assert!(!world.is_done(lose(&cluster, S3)), "it cannot ask site 2");
     world.start(S3);
     world.wait_for_again(S3);
-    cluster.conductor.site_returned(S3);
+    cluster.conductor().site_returned(S3);
     let readmitting =
-        begin(&cluster, |cluster| async move { cluster.conductor.readmit_returned().await });
+        begin(&cluster, |cluster| async move { cluster.conductor().readmit_returned().await });
     let removed = begin(&cluster, |cluster| async move {
         let change = Change::RemoveSite { site: S3 };
-        cluster.conductor.change(change, "the test says so").await.expect("it is readmitted");
+        cluster.conductor().change(change, "the test says so").await.expect("it is readmitted");
     });
     assert!(!world.is_done(readmitting) && !world.is_done(removed));
     world.start(S2);
     world.run_for(SECOND_NS, || world.is_done(removed));
-    assert!(world.is_done(removed) && !cluster.conductor.design().sites().contains(S3));
+    assert!(world.is_done(removed) && !cluster.conductor().design().sites().contains(S3));
     world.end();
 }

@@ -6,18 +6,31 @@ use isomer_sim::{Plant, SimOptions, run};
 /// A planted bug must be found within this number of seeds.
 const SEEDS_MAX: u64 = 200;
 
+/// The bugs of ordered tables.
+const ORDERED: [Plant; 8] = [
+    Plant::EarlyBatch,
+    Plant::RepeatedBatch,
+    Plant::OwnTime,
+    Plant::OwnOutcome,
+    Plant::UncheckedBatch,
+    Plant::UnsettledBatch,
+    Plant::HastySite,
+    Plant::LostMove,
+];
+
 /// Runs seeds with a planted bug until one of these checkers finds it.
 fn caught(plant: Plant, checkers: &[&str]) {
     let backups = plant == Plant::EarlyAck;
+    let ordered = ORDERED.contains(&plant);
     let reshard = checkers.contains(&"orders_agree");
-    let serializable = checkers == ["serializable"];
+    let serializable = checkers == ["serializable"] && !ordered;
     let owners = [Plant::NoFencing, Plant::StaleOwner, Plant::EagerOwner];
     let cluster = owners.contains(&plant) || [Plant::AcksOne, Plant::WrongOffset].contains(&plant);
     // It is rare that a client writes at the moment when a layout is created.
     let times = if plant == Plant::SuddenOrder { 2 } else { 1 };
     let usual = SimOptions::default();
     let plant_it = SimOptions { plant: Some(plant), steps: times * usual.steps, ..usual };
-    let options = SimOptions { backups, serializable, reshard, cluster, ..plant_it };
+    let options = SimOptions { backups, serializable, ordered, reshard, cluster, ..plant_it };
     let mut others = Vec::new();
     for seed in 1..=SEEDS_MAX {
         let Err(failure) = run(seed, &options) else { continue };
@@ -184,6 +197,47 @@ fn an_owner_that_commits_in_the_lease_of_the_one_before_is_missed_in_a_snapshot(
 #[test]
 fn a_process_that_begins_to_write_before_the_end_of_a_log_breaks_it() {
     caught(Plant::WrongOffset, &["no_panic", "no_lost_write"]);
+}
+
+#[test]
+fn a_batch_that_runs_before_it_is_durable_is_not_in_the_order() {
+    // Or the order ends before the batches of the sites, and cannot be opened.
+    caught(Plant::EarlyBatch, &["one_order", "no_panic"]);
+}
+
+#[test]
+fn a_batch_that_a_site_executes_twice_is_not_in_one_order() {
+    caught(Plant::RepeatedBatch, &["one_order"]);
+}
+
+#[test]
+fn a_batch_at_another_time_at_one_site_is_not_in_one_order() {
+    caught(Plant::OwnTime, &["one_order"]);
+}
+
+#[test]
+fn a_batch_with_another_outcome_at_one_site_is_not_in_one_order() {
+    caught(Plant::OwnOutcome, &["one_order"]);
+}
+
+#[test]
+fn a_batch_whose_versions_are_not_checked_loses_updates() {
+    caught(Plant::UncheckedBatch, &["open_transactions", "serializable"]);
+}
+
+#[test]
+fn a_batch_that_is_not_settled_before_the_next_is_lost_at_a_site() {
+    caught(Plant::UnsettledBatch, &["one_order", "no_panic", "no_lost_write", "open_transactions"]);
+}
+
+#[test]
+fn a_site_that_does_not_wait_for_the_order_shows_half_of_a_batch() {
+    caught(Plant::HastySite, &["open_transactions", "serializable"]);
+}
+
+#[test]
+fn a_fused_row_that_is_lost_on_its_move_is_not_in_one_order() {
+    caught(Plant::LostMove, &["one_order"]);
 }
 
 #[test]

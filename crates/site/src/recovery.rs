@@ -19,6 +19,7 @@ use crate::checkpoint::{self, Decoded, PartitionState};
 use crate::copy::shown_until;
 use crate::frame::{FrameHead, FrameKind};
 use crate::held::Held;
+use crate::ordered::OrderedSite;
 use crate::partition::{Readers, SitePartition, Table, Term};
 use crate::record::{BadFrame, Event, Record, read_frame};
 use crate::refresh::Came;
@@ -205,9 +206,7 @@ impl Site {
                         self.restore_decision(*txn, head.time, others.clone());
                     }
                     FrameKind::Hears(site, how) => self.set_hearing(*site, *how),
-                    FrameKind::Batch(outcomes) => {
-                        *self.batch_outcomes.lock() = outcomes.clone();
-                    }
+                    FrameKind::Batch(outcomes) => OrderedSite(self).keep_outcomes(outcomes),
                     FrameKind::Commit | FrameKind::Refresh { .. } => {}
                 }
                 for record in &records {

@@ -236,6 +236,11 @@ impl Sequencer {
         time
     }
 
+    /// Holds feeds open from a time on, for a batch that has that time or a later one.
+    pub(crate) fn hold_open(&mut self, batch: TxnId, from: Time) {
+        self.open.push((batch, from));
+    }
+
     /// Ends a proposal.
     pub(crate) fn end_proposal(&mut self, txn: TxnId) {
         self.open.retain(|(other, _)| *other != txn);

@@ -51,7 +51,7 @@ pub(super) fn forget<T: Transport>(conductor: &Conductor<T>, site: SiteId) {
 }
 
 /// True if nothing new is to be placed at a site.
-pub(super) fn is_drained<T: Transport>(conductor: &Conductor<T>, site: SiteId) -> bool {
+pub(crate) fn is_drained<T: Transport>(conductor: &Conductor<T>, site: SiteId) -> bool {
     let Some(number) = conductor.drained.0.lock().get(&site).copied() else { return false };
     match reconfigure::progress_of(conductor, number) {
         Some(Progress::Running | Progress::Paused) => true,

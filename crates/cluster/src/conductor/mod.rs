@@ -57,6 +57,7 @@ pub(crate) use copy::{
 };
 pub use definitions::Home;
 pub use drained::drain_reason;
+pub(crate) use drained::is_drained;
 pub use event::ChangeEvent;
 pub use membership::FailedOver;
 pub(crate) use membership::{Unheard, has_not_heard};

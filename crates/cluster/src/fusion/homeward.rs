@@ -10,7 +10,7 @@
 //! the meantime, it fails, and a later pass tries again.
 
 use super::{FUSED, is_fused, of_site, parse, schema};
-use crate::conductor::{Conductor, link_of, set_ordered, set_pins};
+use crate::conductor::{Conductor, is_drained, link_of, set_ordered, set_pins};
 use crate::error::Error;
 use crate::ordered::{Applied, NotOrdered};
 use crate::transport::Transport;
@@ -26,6 +26,39 @@ const HOMEWARD: usize = 64;
 const LOOKS_MAX: usize = 64;
 /// The number of times that all rows of a table are asked to go home.
 const PASSES_MAX: usize = 64;
+
+/// The work on the fused table that a process repeats while rows may move, as the simulator drives
+/// it.
+pub struct FusedTable<'c, T>(pub &'c Conductor<T>);
+
+impl<T: Transport> FusedTable<'_, T> {
+    /// Makes the table, and partitions of it for sites that have none, at the conductor. One call
+    /// may make a part of that.
+    ///
+    /// # Errors
+    /// [`Error`]; the next call continues.
+    pub async fn prepare(&self) -> Result<(), Error> {
+        prepare(self.0).await
+    }
+
+    /// Brings the rows home that are over the limit at the own sites, and notes the room there.
+    ///
+    /// # Errors
+    /// [`Error`]; the next call continues.
+    pub async fn look_after(&self) -> Result<(), Error> {
+        look_after(self.0).await
+    }
+
+    /// Sets the number of rows that may move to each of the own sites.
+    pub fn set_limit(&self, rows: usize) {
+        self.0.mover.set_limit(rows);
+    }
+
+    /// The number of the table, once there is one.
+    pub fn table(&self) -> Option<TableId> {
+        self.0.ordered.fused()
+    }
+}
 
 /// A row of the fused table.
 struct Fused {
@@ -62,8 +95,10 @@ pub(crate) async fn prepare<T: Transport>(conductor: &Conductor<T>) -> Result<()
     if needed.count > table.backups().count {
         conductor.set_backups(fused, needed).await?;
     }
-    for site in design.sites().iter().filter(|site| conductor.transport().failure(*site).is_none())
-    {
+    let is_to_have = |site: &SiteId| {
+        conductor.transport().failure(*site).is_none() && !is_drained(conductor, *site)
+    };
+    for site in design.sites().iter().filter(is_to_have) {
         let start = of_site(site);
         let Some((range, at)) = design.partition_of(fused, &start) else { continue };
         let is_first = design.sites().first() == Some(site);
@@ -126,6 +161,9 @@ pub(crate) async fn look_after<T: Transport>(conductor: &Conductor<T>) -> Result
         if !conductor.transport().drop_revokes(at.master) {
             continue;
         }
+        // All rows of a site that was removed go home.
+        let has_site = design.sites().iter().any(|site| range.contains(&of_site(site)));
+        let limit = if has_site { limit } else { 0 };
         let mut rows = list(conductor, fused, &range).await?;
         let over = rows.len().saturating_sub(limit);
         room += limit - (rows.len() - over);

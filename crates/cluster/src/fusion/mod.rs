@@ -40,6 +40,7 @@
 pub(crate) mod homeward;
 mod mover;
 
+pub use homeward::FusedTable;
 pub(crate) use mover::Mover;
 
 use isomer_design::{
@@ -75,7 +76,7 @@ pub(crate) fn stub(site: SiteId) -> Vec<u8> {
 
 /// The site of a fused row, if these bytes are a stub.
 #[inline]
-pub(crate) fn site_of(row: &[u8]) -> Option<SiteId> {
+pub fn site_of(row: &[u8]) -> Option<SiteId> {
     match row.strip_prefix(&STUB) {
         Some(&[low, high]) => Some(SiteId(u16::from_le_bytes([low, high]))),
         _ => None,
@@ -96,7 +97,7 @@ pub(crate) fn places(site: SiteId, table: TableId, range: &KeyRange) -> KeyRange
 }
 
 /// The site, the table and the key of a fused row, from its place.
-pub(crate) fn parse(place: &[u8]) -> Option<(SiteId, TableId, Key)> {
+pub fn parse(place: &[u8]) -> Option<(SiteId, TableId, Key)> {
     // The numbers are at least 1, so the first byte says how many bytes follow.
     let number = |bytes: &[u8]| {
         let length = 1 + usize::from(bytes.first()?.checked_sub(0x80)?);

@@ -29,10 +29,11 @@
 
 use super::order::Order;
 use super::queue::{Applied, Decided, Limits, NotOrdered, OrderQueue, Ordered, Waiting, Work};
+use crate::error::Error;
 use crate::router::Router;
 use crate::transport::Transport;
 use futures_util::future::{Either, join_all, select};
-use isomer_design::{Key, RoutingTable, SiteId, SiteSet, Time};
+use isomer_design::{Key, RoutingTable, SiteId, SiteSet, TableId, Time};
 use isomer_log::{Log, LogError};
 use isomer_site::{
     BatchAnswer, BatchOutcome, BatchStep, Checklist, Conflict, Failure, OrderedCommit, RowWrite,
@@ -80,7 +81,7 @@ struct Verdict {
 impl<T: Transport> Ordering<T> {
     /// The engine over an order's log. `syncs`: the orderer syncs it. `is_apart`: sites are in
     /// several processes.
-    pub(crate) fn new(
+    pub fn new(
         router: Arc<Router<T>>,
         log: Arc<dyn Log>,
         syncs: bool,
@@ -90,6 +91,21 @@ impl<T: Transport> Ordering<T> {
         let progress = Mutex::new(Progress { next: 1, ..Progress::default() });
         let (attempts, unreached) = Default::default();
         Ordering { router, queue, order, progress, syncs, is_apart, attempts, unreached }
+    }
+
+    /// The commits that wait for it.
+    pub fn queue(&self) -> &Arc<OrderQueue> {
+        &self.queue
+    }
+
+    /// Says whether transactions on tables are ordered. The caller knows that the tables have no
+    /// transactions, and executes batches meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if there is no such table; others if a site cannot be asked. The call can
+    /// be repeated then.
+    pub async fn set_ordered(&self, tables: &[TableId], is_ordered: bool) -> Result<(), Error> {
+        crate::conductor::set_ordered(self.router.conductor(), tables, is_ordered).await
     }
 
     fn transport(&self) -> &T {

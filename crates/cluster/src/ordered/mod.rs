@@ -71,5 +71,5 @@ pub use engine::Ordering;
 pub use order::BadOrder;
 pub(crate) use queue::{Applied, COMMIT_BYTES_MAX, Decided};
 pub use queue::{NotOrdered, OrderCounters, OrderQueue};
-pub(crate) use recover::Found;
+pub use recover::Found;
 pub use tables::OrderedTables;

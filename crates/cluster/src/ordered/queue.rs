@@ -254,7 +254,7 @@ impl OrderQueue {
     }
 
     /// A site may have recovered, and [waits](isomer_site::OrderedSite::wait_for_order).
-    pub(crate) fn may_wait(&self, site: SiteId) {
+    pub fn may_wait(&self, site: SiteId) {
         self.state.lock().waiting_sites.insert(site);
         self.executor.wake();
     }
@@ -409,7 +409,7 @@ impl OrderQueue {
     }
 
     /// Ends the engine, once it has executed what waits.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.state.lock().is_closed = true;
         self.orderer.wake();
     }

@@ -30,7 +30,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The order as it was found, before it is executed.
-pub(crate) struct Found {
+pub struct Found {
     batches: Vec<OrderedBatch>,
     /// The outcomes that the order has.
     reported: BTreeMap<u64, BatchOutcome>,
@@ -51,7 +51,7 @@ impl<T: Transport> Ordering<T> {
     ///
     /// # Errors
     /// [`BadOrder`].
-    pub(crate) async fn read(&self) -> Result<Found, BadOrder> {
+    pub async fn read(&self) -> Result<Found, BadOrder> {
         let batches = self.order.read()?;
         let reported = batches.iter().flat_map(|batch| batch.outcomes.iter().cloned());
         let reported = reported.map(|it| (it.number, it)).collect();
@@ -77,7 +77,7 @@ impl<T: Transport> Ordering<T> {
     ///
     /// # Errors
     /// [`BadOrder`].
-    pub(crate) async fn recover(&self, found: Found) -> Result<u64, BadOrder> {
+    pub async fn recover(&self, found: Found) -> Result<u64, BadOrder> {
         let mut outcomes = found.reported.clone();
         if found.last().is_some_and(|last| !outcomes.contains_key(&last.number)) {
             outcomes.extend(self.ask_for_outcomes().await?.into_iter().map(|it| (it.number, it)));

@@ -6,8 +6,8 @@ use super::ordered::{ACCOUNTS, START, Stops, accounts, load, second, sum, transf
 use super::service::Service;
 use super::succession::{options, started};
 use super::{begin, read, until, write};
-use isomer_cluster::{FusedRows, Gateway, Isolation, OpenError};
-use isomer_design::{Direction, Key, KeyRange, TableId};
+use isomer_cluster::{FusedRows, Gateway, Isolation, OpenError, Progress, drain_reason};
+use isomer_design::{Change, Direction, Key, KeyRange, Plan, SiteId, SiteSet, Step, TableId};
 use isomer_strategy::OnDemand;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -256,4 +256,58 @@ fn the_next_conductor_finds_rows_where_they_are() {
         });
     }
     assert_eq!(sum(&heir, table), (ACCOUNTS, ACCOUNTS * START));
+}
+
+#[test]
+fn a_drained_site_gives_its_fused_rows_away_and_can_be_removed() {
+    let (logs, folder) = (Service::new(1), tempfile::tempdir().expect("a folder"));
+    let all_of = fusing(folder.path(), &logs, 0, 100);
+    let (a, b) = (&all_of.a, &all_of.b);
+    all_of.set_until_at(b, 3, 5, 8);
+    all_of.set_until_at(b, 3, 35, 9);
+    // All that site 3 has goes to site 1, also its part of the fused table.
+    let (db, s1, s3) = (a.database(), SiteId(1), SiteId(3));
+    let mut plan = Plan::new(drain_reason(&SiteSet::of(s3)));
+    for (table, _) in db.design().tables() {
+        for (range, at) in db.design().partitions_in(table, &KeyRange::all()) {
+            let start = || range.start.clone();
+            if at.master == s3 {
+                let changes = [
+                    Change::AddReplica { table, start: start(), site: s1 },
+                    Change::Remaster { table, start: start(), to: s1 },
+                    Change::RemoveReplica { table, start: start(), site: s3 },
+                ];
+                plan.steps.extend(changes.map(|change| Step::new(change, "it is drained")));
+            }
+        }
+    }
+    let number = db.reconfigure(plan).expect("site 3 can be drained");
+    until("site 3 is drained", || {
+        let all = db.reconfigurations();
+        let it = all.iter().find(|it| it.number == number).expect("it was begun");
+        it.progress == Progress::Done
+    });
+    let check = |gateway: &Arc<Gateway>| {
+        let mut txn = begin(gateway, Isolation::ReadCommitted);
+        [5, 35].map(|id| read(&mut txn, all_of.table, id))
+    };
+    assert_eq!([check(a), check(b)], [[Some(8), Some(9)]; 2]);
+    // Clients of its process let no row move there.
+    for balance in 1..20 {
+        all_of.set(b, 7, balance);
+    }
+    assert!(all_of.fused().iter().all(|(_, id)| *id != 7), "{:?}", all_of.fused());
+    let has_s3 = || {
+        let design = db.design();
+        design.tables().any(|(table, _)| {
+            design.partitions_in(table, &KeyRange::all()).any(|(_, at)| at.holds(s3))
+        })
+    };
+    assert!(!has_s3(), "it was given something back");
+    db.change(Change::RemoveSite { site: s3 }, "the test says so").expect("it has nothing");
+    until("the rows of a removed site are at home", || all_of.fused().is_empty());
+    assert_eq!(
+        [5, 35].map(|id| read(&mut begin(a, Isolation::ReadCommitted), all_of.table, id)),
+        [Some(8), Some(9)]
+    );
 }

@@ -21,7 +21,7 @@ pub fn backed_up(history: &History) -> Result<(), String> {
         }
     }
     let commits: BTreeMap<(SiteId, Time), &Commit> =
-        history.commits.iter().map(|commit| ((commit.site, commit.time), commit)).collect();
+        history.installed().iter().map(|commit| ((commit.site, commit.time), commit)).collect();
     for ack in &history.acks {
         let Some(commit) = commits.get(&(ack.site, ack.time)) else { continue };
         let durable: BTreeMap<SiteId, Position> = ack.durable.iter().copied().collect();

@@ -2,8 +2,8 @@
 //! exactly the rows that all commits add up to.
 
 use crate::history::{Copy, History, Value};
-use isomer_design::{Key, Time};
-use std::collections::BTreeSet;
+use isomer_design::Key;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// See the [module documentation](self).
 ///
@@ -57,15 +57,11 @@ fn placed_as_designed(history: &History) -> Result<(), String> {
 }
 
 fn expected(history: &History, copy: &Copy) -> Vec<(Key, Value)> {
-    let keys: BTreeSet<&Key> = history
-        .commits
-        .iter()
-        .flat_map(|commit| &commit.writes)
-        .filter(|write| write.table == copy.table && copy.range.contains(&write.key))
-        .map(|write| &write.key)
-        .collect();
-    let value = |key: &Key| history.newest(copy.table, key, Time::MAX)?.1;
-    keys.into_iter().filter_map(|key| Some((key.clone(), value(key)?))).collect()
+    let writes = history.installed().iter().flat_map(|commit| &commit.writes);
+    let own = writes.filter(|write| write.table == copy.table && copy.range.contains(&write.key));
+    // In the order of time, so the last one counts.
+    let last: BTreeMap<&Key, Option<Value>> = own.map(|write| (&write.key, write.value)).collect();
+    last.into_iter().filter_map(|(key, value)| Some((key.clone(), value?))).collect()
 }
 
 fn difference(expected: &[(Key, Value)], found: &[(Key, Value)]) -> String {

@@ -8,6 +8,7 @@
 //! | checker | promises |
 //! | --- | --- |
 //! | [`mod@one_master`] | at no time two sites may write the same key, and in the end one may |
+//! | [`mod@one_order`] | all sites run the same batches of the total order, with the same outcomes |
 //! | [`mod@no_lost_write`] | an acknowledged commit is in the log, all of it, at that time |
 //! | [`mod@no_phantom_write`] | a commit in the log was requested by a client, once, and not refused |
 //! | [`mod@snapshot_isolation`] | reads come from the claimed snapshot; no other commit is between snapshot and commit |
@@ -25,6 +26,7 @@ mod copies_agree;
 mod no_lost_write;
 mod no_phantom_write;
 mod one_master;
+mod one_order;
 mod open_transactions;
 mod serializable;
 mod session_order;
@@ -35,6 +37,7 @@ pub use copies_agree::copies_agree;
 pub use no_lost_write::no_lost_write;
 pub use no_phantom_write::no_phantom_write;
 pub use one_master::one_master;
+pub use one_order::one_order;
 pub use open_transactions::open_transactions;
 pub use serializable::serializable;
 pub use session_order::session_order;
@@ -46,8 +49,9 @@ use crate::history::History;
 pub type Checker = fn(&History) -> Result<(), String>;
 
 /// All checkers by name.
-pub const CHECKERS: [(&str, Checker); 9] = [
+pub const CHECKERS: [(&str, Checker); 10] = [
     ("one_master", one_master),
+    ("one_order", one_order),
     ("no_lost_write", no_lost_write),
     ("no_phantom_write", no_phantom_write),
     ("session_order", session_order),

@@ -24,10 +24,12 @@ pub fn no_phantom_write(history: &History) -> Result<(), String> {
 /// The transaction of a commit: the one whose client was told of it, or else one without an answer
 /// and with exactly these writes.
 fn owner(history: &History, taken: &[bool], commit: &Commit) -> Option<usize> {
-    let mut all = history.transactions.iter().enumerate();
-    let told = all.position(|(_, transaction)| {
+    let mut all = history.transactions.iter().zip(taken);
+    let is_batch = history.at(commit.site, commit.time).nth(1).is_some();
+    let told = all.position(|(transaction, taken)| {
         matches!(&transaction.outcome, Outcome::Committed { site, commit: time, .. }
             if *site == commit.site && *time == Some(commit.time))
+            && (!is_batch || (!taken && transaction.writes() == commit.writes))
     });
     told.or_else(|| {
         let mut all = history.transactions.iter().zip(taken);

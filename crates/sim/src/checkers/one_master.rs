@@ -14,7 +14,7 @@ pub fn one_master(history: &History) -> Result<(), String> {
             return Err(format!("two masters at one time: {}, and {}", words(one), words(other)));
         }
     }
-    for commit in &history.commits {
+    for commit in history.installed() {
         let parts = commit.parts.iter();
         for (site, write) in parts.flat_map(|(site, writes)| writes.iter().map(move |w| (site, w)))
         {

@@ -179,7 +179,9 @@ fn needless_conflict(history: &History, open: &Open) -> Result<(), String> {
         Outcome::Committed { site, commit, .. } => Some((site, commit?)),
         _ => None,
     };
-    let by_lock: BTreeSet<(SiteId, Time)> = history.opens.iter().filter_map(told).collect();
+    // Ordered tables have no row locks. There, a conflict is needless only without another writer.
+    let locking = history.opens.iter().filter(|_| !history.is_ordered());
+    let by_lock: BTreeSet<(SiteId, Time)> = locking.filter_map(told).collect();
     let committed = |write: &Written| {
         write.value.is_some() && history.written(write.table, &write.key, write.value).is_some()
     };
@@ -200,7 +202,11 @@ fn needless_conflict(history: &History, open: &Open) -> Result<(), String> {
             };
             may_be && other.writes().iter().any(|write| is_row(write) && !committed(write))
         };
-        history.commits.iter().any(is_by_another) || history.transactions.iter().any(is_undone)
+        let has_moved =
+            |(of, row, at): &(TableId, Key, Time)| (*of, row) == (table, &key) && *at > since;
+        history.commits.iter().any(is_by_another)
+            || history.moves.iter().any(has_moved)
+            || history.transactions.iter().any(is_undone)
     });
     let rows = || {
         let row = |((table, key), (_, base)): (Place, (Option<Value>, Option<Time>))| {

@@ -14,7 +14,7 @@
 //! Other transactions run at snapshot isolation: their reads and their commit have two different
 //! times.
 
-use crate::history::{History, Op, Open, OpenStep, Outcome, Value};
+use crate::history::{Commit, History, Op, Open, OpenStep, Outcome, Value, Written};
 use isomer_check::{self as check, Level};
 use isomer_cluster::Isolation;
 use isomer_design::{Key, KeyRange, TableId, Time};
@@ -33,7 +33,7 @@ type Versions = BTreeMap<Place, Vec<Version>>;
 /// # Errors
 /// A sentence that names the anomaly, and its story.
 pub fn serializable(history: &History) -> Result<(), String> {
-    let promised = |open: &&Open| open.isolation == Isolation::Serializable;
+    let promised = |open: &&Open| open.isolation == Isolation::Serializable || history.is_ordered();
     let opens: Vec<(&Open, Option<usize>)> = history
         .opens
         .iter()
@@ -57,9 +57,14 @@ pub fn serializable(history: &History) -> Result<(), String> {
 fn place_of(history: &History, open: &Open) -> Option<Option<usize>> {
     match &open.outcome {
         Outcome::Committed { site, commit: Some(time), .. } => {
-            let is_it =
-                |commit: &crate::history::Commit| commit.site == *site && commit.time == *time;
-            history.commits.iter().position(is_it).map(Some)
+            if open.written().is_empty() && history.is_ordered() {
+                return Some(None);
+            }
+            // A batch has several commits at one time.
+            let mut at = history.at(*site, *time);
+            let commit = at.find(|commit| wrote(open, commit));
+            let commit = commit.or_else(|| history.at(*site, *time).next())?;
+            history.commits.iter().position(|other| std::ptr::eq(other, commit)).map(Some)
         }
         Outcome::Committed { commit: None, .. } => Some(None),
         Outcome::Nothing(why) => (why == Open::ONLY_READ).then_some(None),
@@ -67,12 +72,18 @@ fn place_of(history: &History, open: &Open) -> Option<Option<usize>> {
             let left = open.left();
             let ((table, key), (value, _)) = left.iter().find(|(_, (value, _))| value.is_some())?;
             let time = history.written(*table, key, *value)?.time;
-            let wrote = |commit: &crate::history::Commit| {
+            let wrote = |commit: &Commit| {
                 commit.time == time && commit.writes.iter().any(|write| write.value == *value)
             };
             history.commits.iter().position(wrote).map(Some)
         }
     }
+}
+
+/// True if a commit has the rows that a transaction wrote.
+fn wrote(open: &Open, commit: &Commit) -> bool {
+    let row = |write: &Written| Op::Write(write.table, write.key.clone(), write.value);
+    commit.writes.iter().map(row).eq(open.written())
 }
 
 fn versions(history: &History) -> Versions {
@@ -94,7 +105,7 @@ fn lists(
 ) -> check::History {
     let mut transactions: Vec<check::Transaction> = Vec::new();
     for (number, commit) in history.commits.iter().enumerate() {
-        let append = |write: &crate::history::Written| {
+        let append = |write: &Written| {
             check::Op::Append(name(&(write.table, write.key.clone())), number as i64)
         };
         transactions.push(check::Transaction {
@@ -172,8 +183,11 @@ fn seen<'v>(
                     see(&own, place, found.get(&place.1).copied(), *at);
                 }
             }
-            OpenStep::Locked { table, key, value, snapshot: Some(at), .. } => {
-                see(&own, &(*table, key.clone()), *value, *at);
+            // Of a row of an ordered table, which nothing locks, its newest version was read. The
+            // time at which a row was missing is not known then.
+            OpenStep::Locked { value: None, snapshot: None, .. } if commit.is_none() => {}
+            OpenStep::Locked { table, key, value, snapshot, acknowledged, .. } => {
+                see(&own, &(*table, key.clone()), *value, snapshot.unwrap_or(*acknowledged));
             }
             OpenStep::Write { table, key, .. } => {
                 // Its earlier reads are recorded. Later reads may return this write, even if it is

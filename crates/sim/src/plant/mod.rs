@@ -35,10 +35,19 @@
 //! | `stale-owner` | log | snapshot_isolation: an owner serves reads however long ago its ownership was confirmed |
 //! | `eager-owner` | log | open_transactions: an owner commits while the one before may serve reads |
 //! | `wrong-offset` | log | no_panic: a process that opens a log skips the last record before its claim |
+//! | `early-batch` | order | one_order: a batch is executed before the order has it on disk |
+//! | `repeated-batch` | transport | one_order: a site executes a batch twice |
+//! | `own-time` | transport | one_order: a site applies a batch at a time of its own |
+//! | `own-outcome` | transport | one_order: a site is told another outcome than the others |
+//! | `unchecked-batch` | transport | serializable: the checks of a batch all hold |
+//! | `unsettled-batch` | transport | no_lost_write: the next batch begins before all sites have the last |
+//! | `hasty-site` | transport | reads: a site that has restarted does not wait for the order |
+//! | `lost-move` | transport | reads: a fused row is lost on its way |
 //! | `kept-write` | clients | no_lost_write: a rollback to a savepoint undoes nothing |
 
 pub(crate) mod disk;
 pub(crate) mod network;
+pub(crate) mod order;
 pub(crate) mod transport;
 
 use std::fmt;
@@ -79,11 +88,19 @@ pub enum Plant {
     StaleOwner,
     EagerOwner,
     WrongOffset,
+    EarlyBatch,
+    RepeatedBatch,
+    OwnTime,
+    OwnOutcome,
+    UncheckedBatch,
+    UnsettledBatch,
+    HastySite,
+    LostMove,
 }
 
 impl Plant {
     /// All of them, with the names by which they are chosen.
-    pub const ALL: [(&str, Plant); 31] = [
+    pub const ALL: [(&str, Plant); 39] = [
         ("lying-disk", Plant::LyingDisk),
         ("lost-checkpoints", Plant::LostCheckpoints),
         ("dropped-events", Plant::DroppedEvents),
@@ -115,6 +132,14 @@ impl Plant {
         ("stale-owner", Plant::StaleOwner),
         ("eager-owner", Plant::EagerOwner),
         ("wrong-offset", Plant::WrongOffset),
+        ("early-batch", Plant::EarlyBatch),
+        ("repeated-batch", Plant::RepeatedBatch),
+        ("own-time", Plant::OwnTime),
+        ("own-outcome", Plant::OwnOutcome),
+        ("unchecked-batch", Plant::UncheckedBatch),
+        ("unsettled-batch", Plant::UnsettledBatch),
+        ("hasty-site", Plant::HastySite),
+        ("lost-move", Plant::LostMove),
     ];
 
     pub(crate) fn disk_lies(self) -> bool {

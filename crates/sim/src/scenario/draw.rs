@@ -3,6 +3,7 @@
 //! long, with all faults at once; they find bugs that need several unlikely events in a row.
 
 use crate::options::{Faults, SimOptions};
+use crate::plant::Plant;
 use crate::world::{Manners, World};
 use isomer_design::{
     Backups, Column, ColumnType, Domains, Key, Placement, Schema, SiteId, SiteSet, TableId,
@@ -54,6 +55,8 @@ pub(crate) struct Draw {
     pub(crate) domains: Domains,
     /// There is a table whose layout changes.
     pub(crate) reshards: bool,
+    /// Tables are ordered.
+    pub(crate) ordered: Option<Ordered>,
     /// The sites of each node, if there are nodes.
     pub(crate) nodes: Vec<Vec<SiteId>>,
     /// The longest interval between faults of a node or of its brokers; 0: there are none.
@@ -71,6 +74,19 @@ pub(crate) enum Chosen {
     OnDemand,
     /// Commit it over several sites, and change the design when that pays.
     Learned,
+}
+
+/// A run with ordered tables.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ordered {
+    /// The most rows that move to each site; 0: none do.
+    pub(crate) fused: usize,
+    /// The sites are in the process with the order, and fail with it.
+    pub(crate) together: bool,
+    /// The longest interval between failures of that process; 0: there are none.
+    pub(crate) fail_every_ns: u64,
+    /// A planted bug: batches do not wait for the disk of the order.
+    pub(crate) is_lax: bool,
 }
 
 const MS: u64 = 1_000_000;
@@ -133,11 +149,43 @@ impl Draw {
             domains: (1..=sites).map(|site| SiteSet::of(SiteId(site))).collect(),
             reshards: options.reshard,
             nodes: Vec::new(),
+            ordered: None,
             trouble_every_ns: 0,
         }
         .with_failover(world, options)
         .with_nodes(world, options)
         .with_orders()
+        .with_order(world, options)
+    }
+
+    /// Clients send statements: procedures read ordered tables, while no row may be fused. When the
+    /// process with the order fails, no change of the design is under way, because nothing else
+    /// would complete it.
+    fn with_order(self, world: &World, options: &SimOptions) -> Draw {
+        if !options.ordered {
+            return self;
+        }
+        let fused = if world.chance(600) { world.draw(1..12) as usize } else { 0 };
+        let crashes = options.faults.crashes;
+        let (together, fails) = (crashes && world.chance(250), crashes && world.chance(400));
+        let fail_every_ns = if together || fails { world.draw(40..400) * MS } else { 0 };
+        let is_lax = options.plant == Some(Plant::EarlyBatch);
+        let mut run = Draw {
+            statements: world.draw(2..9),
+            clients: if fused > 0 { 0 } else { self.clients.min(2) },
+            mix: [0, 0, 0, 0, 0, 1, 1],
+            ordered: Some(Ordered { fused, together, fail_every_ns, is_lax }),
+            ..self
+        };
+        if fail_every_ns > 0 {
+            (run.strategy, run.change_every_ns) = (Chosen::TwoPhase, 0);
+        }
+        if together {
+            (run.crash_every_ns, run.break_every_ns) = (0, 0);
+            let (lose_per_mille, give_up_per_mille) = (0, 0);
+            run.manners = Manners { lose_per_mille, give_up_per_mille, ..run.manners };
+        }
+        run
     }
 
     /// A writer of two layouts may need two sites. A change of the layout takes time, so other

@@ -10,7 +10,8 @@
 //! ```
 //!
 //! Options add nodes with their logs in Kafka, which take sites from each other ([`nodes`]), and a
-//! table whose layout changes again and again ([`reorder`]).
+//! table whose layout changes again and again ([`reorder`]). Or the tables are ordered: the process
+//! with the order fails, and rows move between sites ([`mod@order`]).
 //!
 //! The second half matters, too: a system that waits for ever loses no write. The report names
 //! everything that does not finish.
@@ -20,6 +21,7 @@ mod draw;
 mod nemesis;
 mod nodes;
 mod operator;
+mod order;
 mod reorder;
 mod settle;
 mod statements;
@@ -29,7 +31,7 @@ use crate::cluster::Cluster;
 use crate::history::{History, Outcome};
 use crate::options::SimOptions;
 use crate::outcome::{Failure, Summary};
-use crate::world::{Manners, World};
+use crate::world::{Manners, TaskId, World};
 use draw::Draw;
 use isomer_design::SiteId;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -44,6 +46,12 @@ pub(crate) struct Run {
     /// Nothing new is to begin.
     pub(crate) stopping: Cell<bool>,
     pub(crate) changes: Cell<u64>,
+    /// The clients.
+    pub(crate) clients: RefCell<Vec<TaskId>>,
+    /// Other tasks of the process with the conductor.
+    pub(crate) of_front: RefCell<Vec<TaskId>>,
+    /// That process has failed, and another has not taken its place yet.
+    pub(crate) is_down: Cell<bool>,
     /// The table whose layout changes, if there is one.
     pub(crate) orders: OnceCell<reorder::Orders>,
     /// The readmissions of nodes' sites.
@@ -116,8 +124,22 @@ fn begin(seed: u64, options: &SimOptions) -> (Rc<Run>, Result<(), String>) {
     let steps = options.steps * draw.times;
     let (stopping, changes) = (Cell::new(false), Cell::new(0));
     let (orders, returns) = (OnceCell::new(), RefCell::default());
-    let run = Rc::new(Run { cluster, draw, steps, stopping, changes, orders, returns });
-    let done = settle::load(&run).and_then(|()| reorder::load(&run)).map(|()| {
+    let (clients, of_front, is_down) = (RefCell::default(), RefCell::default(), Cell::new(false));
+    let run = Run {
+        cluster,
+        draw,
+        steps,
+        stopping,
+        changes,
+        clients,
+        of_front,
+        is_down,
+        orders,
+        returns,
+    };
+    let run = Rc::new(run);
+    let loaded = settle::load(&run).and_then(|()| reorder::load(&run));
+    let done = loaded.and_then(|()| order::load(&run)).map(|()| {
         world.set_manners(run.draw.manners);
         world.set_plant(options.plant);
         let mut clients = client::start(&run);
@@ -126,8 +148,11 @@ fn begin(seed: u64, options: &SimOptions) -> (Rc<Run>, Result<(), String>) {
         operator::start(&run);
         nemesis::start(&run);
         nodes::start(&run);
+        order::start(&run);
+        *run.clients.borrow_mut() = clients;
         let most = settle::BREAK_NS * run.draw.times;
-        world.run_for(most, || clients.iter().all(|client| world.is_done(*client)));
+        let are_done = || run.clients.borrow().iter().all(|client| world.is_done(*client));
+        world.run_for(most, || !run.is_down.get() && are_done());
     });
     (run, done)
 }

@@ -100,7 +100,7 @@ pub(super) fn spawn_return(run: &Rc<Run>, site: SiteId) -> TaskId {
 
 /// Readmits a site, retrying while that may succeed.
 async fn readmit(run: &Run, site: SiteId, may_succeed: impl Fn() -> bool) {
-    while run.cluster.conductor.readmit(site).await.is_err() && may_succeed() {
+    while run.cluster.conductor().readmit(site).await.is_err() && may_succeed() {
         run.world().sleep(10_000_000).await;
     }
 }
@@ -160,7 +160,7 @@ fn pass_by(run: &Rc<Run>, site: SiteId) -> TaskId {
     run.world().clone().spawn(format!("failover of {site}"), async move {
         let world = run.world();
         let told = |over: &FailedOver| world.note(format_args!("{over}"));
-        told(&run.cluster.conductor.pass_by(site, &told).await);
+        told(&run.cluster.conductor().pass_by(site, &told).await);
         check_let_go(&run, site);
     })
 }
@@ -168,7 +168,7 @@ fn pass_by(run: &Rc<Run>, site: SiteId) -> TaskId {
 /// While a site that was failed over is down, no reachable master may count a backup there, because
 /// commits would wait for it.
 fn check_let_go(run: &Run, site: SiteId) {
-    let (world, design) = (run.world(), run.cluster.conductor.design());
+    let (world, design) = (run.world(), run.cluster.conductor().design());
     if !world.is_given_up(site) {
         return; // It has restarted.
     }

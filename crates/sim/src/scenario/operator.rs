@@ -16,11 +16,7 @@ pub(super) const CONDUCTOR: [&str; 2] = ["the conductor", "the strategy"];
 
 /// Starts the tasks of the router and the strategy, and the operators, if the run has any.
 pub(crate) fn start(run: &Rc<Run>) {
-    let (tending, thinking) = (run.clone(), run.clone());
-    run.world()
-        .spawn(CONDUCTOR[0].into(), async move { tending.cluster.conductor.run_deferred().await });
-    let thinks = async move { thinking.cluster.conductor.plan().await };
-    run.world().spawn(CONDUCTOR[1].into(), thinks);
+    of_conductor(run);
     if run.draw.change_every_ns == 0 {
         return;
     }
@@ -28,6 +24,18 @@ pub(crate) fn start(run: &Rc<Run>) {
         let operator = run.clone();
         run.world().spawn(format!("operator {number}"), async move { go(&operator).await });
     }
+}
+
+/// Starts the tasks of the conductor, which end with its process.
+pub(super) fn of_conductor(run: &Rc<Run>) {
+    let (tending, thinking) = (run.cluster.conductor(), run.cluster.conductor());
+    let tends = async move { tending.run_deferred().await };
+    let thinks = async move { thinking.plan().await };
+    let tasks = [
+        run.world().spawn(CONDUCTOR[0].into(), tends),
+        run.world().spawn(CONDUCTOR[1].into(), thinks),
+    ];
+    run.of_front.borrow_mut().extend(tasks);
 }
 
 async fn go(run: &Run) {
@@ -40,14 +48,14 @@ async fn go(run: &Run) {
         }
         let Some(change) = draw(run) else { continue };
         world.doing(|| format!("asks for {change}"));
-        if run.cluster.conductor.change(change, "at random").await.is_ok() {
+        if run.cluster.conductor().change(change, "at random").await.is_ok() {
             run.changes.set(run.changes.get() + 1);
         }
     }
 }
 
 fn draw(run: &Run) -> Option<Change> {
-    let design = run.cluster.conductor.design();
+    let design = run.cluster.conductor().design();
     let possible = |change: &Change| design.validate(change).is_ok();
     (0..DRAWS_MAX).map(|_| draw_one(run, &design)).find(possible)
 }
@@ -72,13 +80,13 @@ fn draw_one(run: &Run, design: &Design) -> Change {
 
 /// The planted bug: a site is told to create partitions of keys that another site masters.
 async fn begin_a_second_master(run: &Run) {
-    let design = run.cluster.conductor.design();
+    let design = run.cluster.conductor().design();
     let at = Key::int(run.world().draw(0..run.draw.keys) as i64);
     let Some((range, placement)) = design.partition_of(TableId(1), &at) else { return };
     let others = design.sites().iter().filter(|site| !placement.holds(*site));
     for site in others {
         let step = Step::Create(TableId(1), vec![range.clone()]);
         // A site that holds a part of them already refuses.
-        let _ = run.cluster.conductor.transport().step(site, step).await;
+        let _ = run.cluster.conductor().transport().step(site, step).await;
     }
 }

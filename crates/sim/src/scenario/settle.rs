@@ -5,6 +5,7 @@ use super::nemesis::start_again;
 use super::operator::CONDUCTOR;
 use crate::cluster::{Client, Recorder};
 use crate::history::History;
+use crate::order;
 use crate::world::Manners;
 use isomer_design::{Footprint, Key};
 use std::cell::RefCell;
@@ -55,7 +56,7 @@ pub(crate) fn finish(run: &Rc<Run>) -> Result<(), String> {
     run.stopping.set(true);
     let may_return = run.draw.lose_every_ns > 0;
     if !may_return {
-        run.cluster.conductor.close();
+        run.cluster.conductor().close();
     }
     world.set_manners(Manners::orderly());
     world.let_all_go();
@@ -70,9 +71,14 @@ pub(crate) fn finish(run: &Rc<Run>) -> Result<(), String> {
         // Before it is closed, the conductor tells sites that return how many backups tables have.
         let is_conductor = |task: &String| CONDUCTOR.iter().any(|name| task.starts_with(name));
         world.run_for(FINISH_NS, || world.foreground().iter().all(is_conductor));
-        run.cluster.conductor.close();
+        run.cluster.conductor().close();
     }
-    world.run_for(FINISH_NS, || world.foreground().is_empty());
+    let is_of_order = |task: &String| order::TASKS.iter().any(|name| task.starts_with(name));
+    world.run_for(FINISH_NS, || world.foreground().iter().all(is_of_order));
+    run.cluster.close_order();
+    let is_disk = |task: &String| task.starts_with(order::TASKS[2]);
+    world.run_for(FINISH_NS, || world.foreground().iter().all(is_disk));
+    run.cluster.end_order();
     match &world.foreground()[..] {
         [] => Ok(()),
         waiting => {

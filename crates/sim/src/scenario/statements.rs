@@ -4,7 +4,7 @@ use super::Run;
 use crate::statements::Statements;
 use crate::world::TaskId;
 use isomer_cluster::open::{CancelReason, CancelToken, Isolation, LockMode, OpenError};
-use isomer_design::{Key, KeyRange, TableId};
+use isomer_design::{Key, KeyRange, SiteId, TableId};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -22,16 +22,21 @@ pub(crate) fn start(run: &Rc<Run>) -> Vec<TaskId> {
         return Vec::new();
     }
     let renewing = run.clone();
-    run.world().spawn("the gateway".into(), async move {
+    let renews = run.world().spawn("the gateway".into(), async move {
         while !renewing.stopping.get() {
-            renewing.cluster.gateway.renew().await;
+            renewing.cluster.gateway().renew().await;
             renewing.world().sleep(RENEW_NS).await;
         }
     });
+    run.of_front.borrow_mut().push(renews);
     let client = |number| {
-        let run = run.clone();
+        let client = run.clone();
         let name = format!("statements {number}");
-        run.world().clone().spawn(name, async move { go(&run).await })
+        let task = run.world().spawn(name, async move { go(&client).await });
+        if run.draw.ordered.is_some() {
+            run.world().set_home(task, SiteId((number % u64::from(run.draw.sites)) as u16 + 1));
+        }
+        task
     };
     (1..=run.draw.statements).map(client).collect()
 }

@@ -111,7 +111,7 @@ impl Statements {
 
     /// The current version, for a transaction that has written the row already.
     async fn base_of(&self, table: TableId, key: &Key) -> Result<Option<Time>, OpenError> {
-        let gateway = &self.cluster.gateway;
+        let gateway = self.cluster.gateway();
         let cancel = Arc::new(CancelToken::default());
         present(&mut gateway.begin(Isolation::ReadCommitted, cancel), table, key).await
     }

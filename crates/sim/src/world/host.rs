@@ -9,12 +9,13 @@ use super::kafka::LEASE_NS;
 use super::network::{Envelope, Port};
 use super::tasks::TaskId;
 use super::{Gate, World};
+use crate::plant::Plant;
 use crate::plant::disk::LyingDisk;
 use isomer_design::SiteId;
 use isomer_log::{
     Checkpoints, Durability, Log, MemoryCheckpoints, MemoryLog, MemoryOptions, Position,
 };
-use isomer_site::{CloseAhead, Holding, LinkTimeouts, Pace, Site, SiteOptions, Stage};
+use isomer_site::{CloseAhead, Holding, LinkTimeouts, OrderedSite, Pace, Site, SiteOptions, Stage};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::poll_fn;
 use std::pin::pin;
@@ -134,6 +135,10 @@ impl World {
         });
         let site = opened?;
         self.guarded(|| self.check_recovered(&site))?;
+        let on_start = self.on_start.borrow().clone();
+        if on_start.is_some() && !self.spoils(Plant::HastySite, 1000) {
+            self.guarded(|| OrderedSite(&site).wait_for_order())?;
+        }
         let tasks = vec![self.drive_ticks(&site), self.drive_checkpoints(&site)];
         let others: Vec<SiteId> = {
             let mut hosts = self.hosts.borrow_mut();
@@ -143,6 +148,7 @@ impl World {
             hosts.keys().copied().filter(|other| *other != id).collect()
         };
         site.greet(others.into_iter());
+        on_start.iter().for_each(|told| told(id));
         Some(site)
     }
 

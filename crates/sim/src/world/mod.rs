@@ -71,6 +71,9 @@ use std::sync::Arc;
 use tasks::Tasks;
 use trace::Trace;
 
+/// Called with a site that starts.
+type OnStart = Rc<dyn Fn(SiteId)>;
+
 /// See the [module documentation](self).
 pub struct World {
     manners: RefCell<Manners>,
@@ -87,6 +90,12 @@ pub struct World {
     /// Lost feeds that a planted bug has hidden.
     hidden: RefCell<Hidden>,
     crashes: Cell<u64>,
+    /// Called when a site starts, which then waits for the total order.
+    on_start: RefCell<Option<OnStart>>,
+    /// When each batch was first installed anywhere.
+    first_installed: RefCell<BTreeMap<u64, Time>>,
+    /// The sites whose processes have the clients of tasks.
+    homes: RefCell<BTreeMap<TaskId, SiteId>>,
     /// Sites that stay down.
     gone: Gone,
     /// The sites of each process.
@@ -117,6 +126,9 @@ impl World {
             panicked: RefCell::default(),
             hidden: RefCell::default(),
             crashes: Cell::new(0),
+            on_start: RefCell::default(),
+            first_installed: RefCell::default(),
+            homes: RefCell::default(),
             gone: Gone::default(),
             domains: RefCell::default(),
             kafka: Kafka::default(),
@@ -132,6 +144,32 @@ impl World {
     /// The sites of each process, which fail together.
     pub fn domains(&self) -> Domains {
         self.domains.borrow().clone()
+    }
+
+    /// From now on, a site that starts holds its partitions until the total order lets it go on.
+    pub(crate) fn set_on_start(&self, told: impl Fn(SiteId) + 'static) {
+        *self.on_start.borrow_mut() = Some(Rc::new(told));
+    }
+
+    /// A task is a client of the process with this site.
+    pub(crate) fn set_home(&self, task: TaskId, site: SiteId) {
+        self.homes.borrow_mut().insert(task, site);
+    }
+
+    /// The times that batches had when they were first installed. A crash of everything may undo
+    /// that, and then each is decided anew.
+    pub(crate) fn first_installed(&self) -> BTreeMap<u64, Time> {
+        self.first_installed.borrow().clone()
+    }
+
+    /// True if a site is in the process of the current task.
+    fn is_home(&self, site: SiteId) -> bool {
+        self.homes.borrow().get(&self.current()) == Some(&site)
+    }
+
+    /// The time that a sync takes: the least, and the bound.
+    pub(crate) fn sync_ns(&self) -> (u64, u64) {
+        self.manners.borrow().sync_ns
     }
 
     /// Polls a ready task, or else advances the time to the next entry of the agenda, but not
@@ -172,6 +210,7 @@ impl World {
         self.kill_all();
         drop(self.agenda.take());
         drop(self.hosts.take());
+        drop(self.on_start.take());
         self.end_nodes();
     }
 

@@ -168,7 +168,7 @@ impl World {
     }
 
     /// Ends a task.
-    pub(super) fn kill(&self, id: TaskId) {
+    pub(crate) fn kill(&self, id: TaskId) {
         let task = self.tasks.tasks.borrow_mut().remove(&id);
         drop(task);
     }
@@ -209,6 +209,11 @@ impl World {
     pub fn what_is_done_by(&self, id: TaskId) -> Option<String> {
         let tasks = self.tasks.tasks.borrow();
         tasks.get(&id).map(|task| format!("{} {}", task.name, task.doing))
+    }
+
+    /// The task that is polled.
+    pub(super) fn current(&self) -> TaskId {
+        self.tasks.current.get()
     }
 
     /// The activities of all tasks that do not belong to a site, and so should end.

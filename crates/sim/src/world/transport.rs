@@ -12,8 +12,9 @@ use isomer_cluster::{Transport, load_of};
 use isomer_design::{Domains, Footprint, SiteId, Time};
 use isomer_log::{LogError, Position};
 use isomer_site::{
-    Abort, Answer, Body, Failure, Part, PartAnswer, Peers, Pin, Procedure, Published, Read,
-    Refusal, Reply, Request, RowWrite, SeenUpTo, Site, Step, Txn, VisitRow,
+    Abort, Answer, BatchAnswer, BatchStep, Body, Failure, OrderedSite, Part, PartAnswer, Peers,
+    Pin, Procedure, Published, Read, Refusal, Reply, Request, RowWrite, SeenUpTo, Site, Step, Txn,
+    VisitRow,
 };
 use isomer_strategy::SiteLoad;
 use std::future::poll_fn;
@@ -81,6 +82,31 @@ impl SimTransport {
         }
         late.into_iter().for_each(published);
         result
+    }
+
+    /// Takes a step of a batch at a site, without planted bugs.
+    pub(crate) async fn batch_honestly(
+        &self,
+        site: SiteId,
+        step: BatchStep,
+    ) -> Result<BatchAnswer, Failure> {
+        let what = batch_words(&step);
+        self.world.doing(|| format!("waits for {site} to {what}"));
+        let stopped = Failure::Stopped(site);
+        let Some((host, run)) = self.arrive(site).await else { return Err(stopped) };
+        self.world.note(format_args!("{site} is asked to {what}"));
+        if let BatchStep::Install { outcomes, .. } = &step
+            && let Some(own) = outcomes.last()
+        {
+            self.world.first_installed.borrow_mut().entry(own.number).or_insert(own.time);
+        }
+        let answer = self.patiently(site, run, OrderedSite(&host).take(step)).await;
+        let answer = answer.ok_or(stopped.clone())?;
+        match &answer {
+            Ok(_) => self.world.note(format_args!("{site} has done: {what}")),
+            Err(failure) => self.world.note(format_args!("{site} refused to {what}: {failure}")),
+        }
+        if self.returns(site, run).await { answer } else { Err(stopped) }
     }
 
     fn note_result(&self, site: SiteId, footprint: &Footprint, result: &Result<Reply, Failure>) {
@@ -205,8 +231,8 @@ impl Peers for SimTransport {
 }
 
 impl Transport for SimTransport {
-    fn drop_revokes(&self, _site: SiteId) -> bool {
-        false
+    fn drop_revokes(&self, site: SiteId) -> bool {
+        self.world.is_home(site)
     }
 
     async fn execute(
@@ -276,6 +302,10 @@ impl Transport for SimTransport {
         if self.returns(site, run).await { answer } else { Err(unavailable) }
     }
 
+    async fn batch(&self, site: SiteId, step: BatchStep) -> Result<BatchAnswer, Failure> {
+        plant::order::batch(self, site, step).await
+    }
+
     fn domains(&self) -> Domains {
         self.world.domains()
     }
@@ -322,6 +352,21 @@ impl Procedure for Living<'_> {
         // The site may have crashed while the procedure was paused.
         let lives = self.world.runs(self.site, self.run);
         if lives { Ok(()) } else { Err(Abort::because("the site died")) }
+    }
+}
+
+/// A step of a batch, in a few words.
+fn batch_words(step: &BatchStep) -> String {
+    match step {
+        BatchStep::Enter { number, footprint, .. } => format!("enter batch {number}: {footprint}"),
+        BatchStep::Propose { number } => format!("propose a time for batch {number}"),
+        BatchStep::Install { outcomes, writes, .. } => {
+            let last = outcomes.last().map_or(0, |outcome| outcome.number);
+            format!("install batch {last}: {}", keys(writes))
+        }
+        BatchStep::Leave => "leave its batch".to_owned(),
+        BatchStep::Settle { number } => format!("settle batch {number}"),
+        BatchStep::Tell => "tell outcomes of batches".to_owned(),
     }
 }
 

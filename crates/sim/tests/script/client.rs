@@ -86,7 +86,7 @@ impl Desk {
             return Ok(());
         }
         if let Some(footprint) = line.strip_prefix("begin ") {
-            let footprint = Footprint::parse(footprint, &cluster.conductor.design())?;
+            let footprint = Footprint::parse(footprint, &cluster.conductor().design())?;
             return self.begin(cluster, footprint, VecDeque::new());
         }
         if self.is_open(world) {

@@ -206,7 +206,7 @@ impl Runner {
         let cluster = self.cluster().clone();
         self.on_task(async move {
             let mut client = Client::new(0);
-            let design = cluster.conductor.design();
+            let design = cluster.conductor().design();
             // One transaction for each partition.
             for (part, _) in design.partitions_in(table, &range) {
                 let keys = || keys.clone().map(Key::int).filter(|key| part.contains(key));
@@ -242,7 +242,7 @@ impl Runner {
 
     fn operator(&mut self, name: &str, line: &str) -> Answer {
         let cluster = self.cluster().clone();
-        let design = cluster.conductor.design();
+        let design = cluster.conductor().design();
         let wanted = match line.strip_prefix("backups ") {
             Some(rest) => Wanted::Backups(TableId(1), backups(rest)?),
             None => Wanted::Change(Change::parse(line, &design)?),
@@ -254,7 +254,7 @@ impl Runner {
             cluster.world.doing(|| "waits for the router".into());
             let done = match wanted {
                 Wanted::Change(change) => {
-                    cluster.conductor.change(change, "the script says so").await.map(drop)
+                    cluster.conductor().change(change, "the script says so").await.map(drop)
                 }
                 Wanted::Backups(table, backups) => cluster.set_backups(table, backups).await,
             };
@@ -277,7 +277,7 @@ impl Runner {
         for site in sites {
             self.operate(async move |cluster: &Cluster| {
                 let told = |over: &FailedOver| cluster.world.note(format_args!("{over}"));
-                cluster.conductor.pass_by(site, &told).await.to_string()
+                cluster.conductor().pass_by(site, &told).await.to_string()
             });
         }
         Ok(String::new())
@@ -290,7 +290,7 @@ impl Runner {
         sites.iter().for_each(|site| self.world().wait_for_again(*site));
         for site in sites {
             self.operate(async move |cluster: &Cluster| {
-                while cluster.conductor.readmit(site).await.is_err() {
+                while cluster.conductor().readmit(site).await.is_err() {
                     cluster.world.sleep(10_000_000).await;
                 }
                 format!("site {site} is readmitted")

@@ -16,7 +16,7 @@ use std::rc::Rc;
 pub(crate) fn range(cluster: &Cluster, text: &str) -> Result<(TableId, KeyRange), Box<dyn Error>> {
     let at = text.find('[').ok_or(format!("`{text}` names no keys, as accounts[5] does"))?;
     let (name, keys) = text.split_at(at);
-    let design = cluster.conductor.design();
+    let design = cluster.conductor().design();
     let (id, table) = design.find_table(name).ok_or(format!("there is no table {name}"))?;
     Ok((id, table.schema().parse_range(keys)?))
 }
@@ -32,7 +32,7 @@ pub(crate) fn show(cluster: &Rc<Cluster>, what: &str) -> Answer {
 }
 
 fn design(cluster: &Cluster) -> String {
-    let design = cluster.conductor.design();
+    let design = cluster.conductor().design();
     let mut text = String::new();
     for (range, placement) in design.partitions_in(TableId(1), &everything()) {
         let _ = writeln!(text, "accounts{range} {placement}");

@@ -101,8 +101,10 @@ struct EnteredBatch {
     attempt: u64,
     held: Held,
     answers: Vec<Option<u64>>,
-    /// The proposed time and its batch, once partitions are marked.
-    proposal: Option<(Time, TxnId)>,
+    /// The name under which feeds are held open, once partitions are marked.
+    marked_for: Option<TxnId>,
+    /// The time that this attempt has proposed.
+    proposed: Option<Time>,
 }
 
 /// A batch that a site is about to enter. If this is dropped, the partitions that were marked
@@ -117,9 +119,9 @@ struct Entering<'s> {
 impl Entering<'_> {
     /// Takes the place of an earlier attempt, or of a site that waits.
     fn follow(&mut self, earlier: EnteredBatch) {
-        if earlier.proposal.is_some() {
+        if earlier.marked_for.is_some() {
             self.marked.extend(earlier.held.iter().cloned());
-            self.batch.proposal = earlier.proposal;
+            self.batch.marked_for = earlier.marked_for;
         }
         self.batch.held.absorb(earlier.held);
     }
@@ -132,7 +134,7 @@ impl Entering<'_> {
 impl Drop for Entering<'_> {
     fn drop(&mut self) {
         let mut batch = std::mem::take(&mut self.batch);
-        let Some((_, proposed_for)) = batch.proposal else { return };
+        let Some(marked_for) = batch.marked_for else { return };
         batch.held.keep_only(&self.marked);
         let mut place = self.site.batch.lock();
         if place.entered.is_none() {
@@ -141,7 +143,7 @@ impl Drop for Entering<'_> {
         }
         // A later attempt has entered without these partitions, so the batch has no part in them.
         batch.held.iter().for_each(|partition| partition.cancel_publishing());
-        self.site.sequencer.lock().end_proposal(proposed_for);
+        self.site.sequencer.lock().end_proposal(marked_for);
     }
 }
 
@@ -196,6 +198,9 @@ impl OrderedSite<'_> {
     /// Holds all partitions that the site masters, so that no reader sees them, until a batch has
     /// entered and ended, or [`BatchStep::Leave`] says that the site lacks nothing. For a site that
     /// has recovered while others went on: a crash may have taken frames that the order has.
+    ///
+    /// The batch that it lacks may have any time after the last one that it has. Its followers must
+    /// not show a later time without that batch.
     pub fn wait_for_order(&self) {
         let mut held = Held::default();
         for table in self.0.tables().iter() {
@@ -206,8 +211,10 @@ impl OrderedSite<'_> {
                 }
             }
         }
-        let proposal = Some((self.propose_for(batch_id(0)), batch_id(0)));
-        let waiting = EnteredBatch { held, proposal, ..EnteredBatch::default() };
+        let last = self.0.batch_outcomes.lock().last().map_or(Time::ZERO, |last| last.time);
+        self.0.sequencer.lock().hold_open(batch_id(0), Time(last.0 + 1));
+        let marked_for = Some(batch_id(0));
+        let waiting = EnteredBatch { held, marked_for, ..EnteredBatch::default() };
         self.0.batch.lock().entered = Some(waiting);
     }
 
@@ -218,6 +225,16 @@ impl OrderedSite<'_> {
     /// True if the site has its part of a batch.
     fn has_batch(&self, number: u64) -> bool {
         number == 0 || self.0.batch_outcomes.lock().last().is_some_and(|it| it.number >= number)
+    }
+
+    /// Keeps the outcomes of a batch, unless those of a later one are kept. After a crash, batches
+    /// are repeated from the oldest on, while the site may have rows of the newest.
+    pub(crate) fn keep_outcomes(&self, outcomes: &[BatchOutcome]) {
+        let number = |outcomes: &[BatchOutcome]| outcomes.last().map_or(0, |last| last.number);
+        let mut kept = self.0.batch_outcomes.lock();
+        if number(outcomes) >= number(&kept) {
+            *kept = outcomes.to_vec();
+        }
     }
 
     /// The outcomes of the newest batch, and of those before that the order may not have.
@@ -268,7 +285,7 @@ impl OrderedSite<'_> {
             return Err(Failure::Participant(self.0.id));
         }
         let mut batch = std::mem::take(&mut entering.batch);
-        if batch.proposal.is_some() {
+        if batch.marked_for.is_some() {
             let is_marked = |it: &Arc<SitePartition>| entering.is_marked(it);
             batch
                 .held
@@ -286,10 +303,20 @@ impl OrderedSite<'_> {
         let mut place = self.0.batch.lock();
         let batch = place.entered.as_mut().filter(|it| it.number == number);
         let batch = batch.ok_or(Failure::Participant(self.0.id))?;
-        let (time, _) = *batch.proposal.get_or_insert_with(|| {
-            batch.held.iter().for_each(|partition| self.0.begin_publishing(partition));
-            (self.propose_for(batch_id(number)), batch_id(number))
-        });
+        if let Some(time) = batch.proposed {
+            return Ok(time);
+        }
+        let time = match batch.marked_for {
+            None => {
+                batch.held.iter().for_each(|partition| self.0.begin_publishing(partition));
+                batch.marked_for = Some(batch_id(number));
+                self.propose_for(batch_id(number))
+            }
+            // Feeds are held open from an earlier time on. Partitions that this attempt has added
+            // may have later events.
+            Some(_) => self.0.store.clock.tick(self.0.time.now()),
+        };
+        batch.proposed = Some(time);
         Ok(time)
     }
 
@@ -360,23 +387,23 @@ impl OrderedSite<'_> {
                 false => Err(Failure::Participant(self.0.id)),
             };
         };
-        let Some((proposal, proposed_for)) = batch.proposal else {
+        let Some((marked_for, proposed)) = batch.marked_for.zip(batch.proposed) else {
             place.entered = Some(batch);
             return Err(Failure::Participant(self.0.id));
         };
-        assert!(is_repeated || proposal <= time, "a commit is not before what was proposed");
+        assert!(is_repeated || proposed <= time, "a commit is not before what was proposed");
         let mut frame = FrameWriter::new(FrameKind::Batch(outcomes.to_vec()));
         let (written, rows) = written(&batch.held, writes, time, is_repeated, &mut frame);
         let (mut own, mut position) = (Tickets::new(), 0);
         if !written.is_empty() {
             let followers = written.iter().map(|partition| partition.followers());
             let appended = self.0.context().and_then(|context| {
-                Ok((context, self.append(proposed_for, frame, time, followers)?))
+                Ok((context, self.append(marked_for, frame, time, followers)?))
             });
             match appended {
                 Ok((context, end)) => {
                     position = end;
-                    *self.0.batch_outcomes.lock() = outcomes.to_vec();
+                    self.keep_outcomes(outcomes);
                     own = self.install_all(context, &written, &rows, (time, position));
                 }
                 Err(failure) => {
@@ -386,9 +413,9 @@ impl OrderedSite<'_> {
             }
         }
         if written.is_empty() {
-            *self.0.batch_outcomes.lock() = outcomes.to_vec();
+            self.keep_outcomes(outcomes);
         }
-        self.0.sequencer.lock().end_proposal(proposed_for);
+        self.0.sequencer.lock().end_proposal(marked_for);
         // The rows that were read stay until the commit: later commits here get later times.
         self.0.store.clock.raise(time);
         for partition in batch.held.iter() {
@@ -435,9 +462,9 @@ impl OrderedSite<'_> {
             place.entered.take()
         };
         let Some(left) = left else { return };
-        if let Some((_, proposed_for)) = left.proposal {
+        if let Some(marked_for) = left.marked_for {
             left.held.iter().for_each(|partition| partition.cancel_publishing());
-            self.0.sequencer.lock().end_proposal(proposed_for);
+            self.0.sequencer.lock().end_proposal(marked_for);
         }
     }
 

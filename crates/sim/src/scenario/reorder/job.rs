@@ -160,7 +160,7 @@ impl Change<'_> {
             }
         };
         if copied.is_end {
-            let from = self.run.cluster.gateway.present();
+            let from = self.run.cluster.gateway().present();
             let orders = [self.now.own, self.new];
             let agreement = Agreement { orders, from, until: None };
             self.run.orders().agreements.borrow_mut().push(agreement);
@@ -190,7 +190,7 @@ impl Change<'_> {
 
     /// The planted bug: copies the rows of a slightly older snapshot.
     async fn copy_unlocked(&self, batch: &Batch) -> Result<Copied, OpenError> {
-        let gateway = &self.run.cluster.gateway;
+        let gateway = self.run.cluster.gateway();
         let mut reader = gateway.begin(Isolation::ReadCommitted, Arc::default());
         let mut rows = Vec::new();
         let visit = |key: &[u8], row: &[u8]| {
@@ -226,7 +226,7 @@ impl Change<'_> {
             return Ok(Came::Done);
         }
         let patience = Arc::new(CancelToken::default());
-        let mut txn = run.cluster.gateway.begin(Isolation::ReadCommitted, patience.clone());
+        let mut txn = run.cluster.gateway().begin(Isolation::ReadCommitted, patience.clone());
         for _ in 0..LOOKS {
             match txn.lock(place.0, &place.1, LockMode::Exclusive, false).await {
                 Ok(()) => {

@@ -295,7 +295,7 @@ async fn operate(run: &Run) {
         let parts: Vec<TableId> = parts.chain([CATALOG]).collect();
         let table = parts[world.draw(0..parts.len() as u64) as usize];
         let at = Key::int(world.draw(0..IDS) as i64);
-        let design = run.cluster.conductor.design();
+        let design = run.cluster.conductor().design();
         let to = SiteId(world.draw(1..u64::from(run.draw.sites) + 1) as u16);
         let found = design.partition_of(table, &at);
         let start = found.map_or(Key::min(), |(range, _)| range.start);
@@ -307,7 +307,7 @@ async fn operate(run: &Run) {
         };
         if design.validate(&change).is_ok() {
             world.doing(|| format!("asks for {change}"));
-            let _ = run.cluster.conductor.change(change, "at random").await;
+            let _ = run.cluster.conductor().change(change, "at random").await;
         }
     }
 }
