@@ -179,6 +179,8 @@ fn select(explain: &Explain<'_>, plan: &Select, depth: usize, lines: &mut Vec<St
             LockKind::Shared => "shared",
             LockKind::NoKeyUpdate => "no key update",
             LockKind::Exclusive => "exclusive",
+            LockKind::Present => "present",
+            LockKind::Deletion => "deletion",
         };
         outer(lines, format!("Lock rows{of}, {kind}"));
     }
