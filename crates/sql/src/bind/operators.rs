@@ -200,7 +200,7 @@ impl Binder<'_> {
         Ok(boolean(Expr::In(Box::new(left.expr), bound, list)))
     }
 
-    /// `x = ANY (..)` and `x <> ALL (..)` over a query, a list in an array, or an array.
+    /// `x < ANY (..)` and `x < ALL (..)` over a query, a list in an array, or an array.
     pub(super) fn any(
         &mut self,
         left: &ast::Expr,
