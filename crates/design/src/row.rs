@@ -153,7 +153,7 @@ impl Schema {
         let read = |(column, slot): (usize, &Slot)| match slot.place {
             Place::Key(index) => {
                 let value = std::mem::replace(&mut key_values[index], Value::Null);
-                Ok(self.with_sign(value, row, index))
+                Ok(with_sign(self, value, row, index))
             }
             _ => self.read_row_column(row, column),
         };
@@ -166,7 +166,7 @@ impl Schema {
             None => Err(self.unknown_column(format!("number {column}"))),
             Some(Slot { place: Place::Key(index), .. }) => {
                 let value = self.decode_key_column(key, *index)?;
-                Ok(self.with_sign(value, row, *index))
+                Ok(with_sign(self, value, row, *index))
             }
             Some(_) => self.read_row_column(row, column),
         }
@@ -230,32 +230,12 @@ impl Schema {
                 Place::Tail(part) => layout.put_tail(&mut row, part, tail_bytes(value)),
             }
         }
-        let signs = self.signs(values);
+        let signs = signs(self, values);
         if self.has_added_columns() || signs != 0 {
             let mut writer = Writer::begin(&mut row, self.added().len(), signs);
             self.added().iter().for_each(|added| writer.put_value(&mut row, &values[added.index]));
         }
         self.check_row_bytes(row)
-    }
-
-    /// A bit for each of the key's first 32 columns that is a negative zero.
-    fn signs(&self, values: &[Value]) -> u32 {
-        let key = self.primary_key().iter().take(u32::BITS as usize).enumerate();
-        let is_negative = |index: usize| match values[index] {
-            Value::Float64(number) => number == 0.0 && number.is_sign_negative(),
-            _ => false,
-        };
-        key.filter(|&(_, &index)| is_negative(index)).fold(0, |signs, (at, _)| signs | 1 << at)
-    }
-
-    /// A column of the key with the sign that the row has for it.
-    fn with_sign(&self, value: Value, row: &[u8], index: usize) -> Value {
-        if value != Value::Float64(0.0) || index >= u32::BITS as usize {
-            return value;
-        }
-        let part = self.layout().tail_end(row).and_then(|end| Added::read(row.get(end..)?));
-        let is_negative = part.is_some_and(|part| part.signs >> index & 1 == 1);
-        if is_negative { Value::Float64(-0.0) } else { value }
     }
 
     fn check_row_bytes(&self, row: Vec<u8>) -> Result<Vec<u8>, RowError> {
@@ -307,6 +287,26 @@ impl Schema {
             damage: damage.to_owned(),
         }
     }
+}
+
+/// A bit for each of the key's first 32 columns that is a negative zero.
+fn signs(schema: &Schema, values: &[Value]) -> u32 {
+    let key = schema.primary_key().iter().take(u32::BITS as usize).enumerate();
+    let is_negative = |index: usize| match values[index] {
+        Value::Float64(number) => number == 0.0 && number.is_sign_negative(),
+        _ => false,
+    };
+    key.filter(|&(_, &index)| is_negative(index)).fold(0, |signs, (at, _)| signs | 1 << at)
+}
+
+/// A column of the key with the sign that the row has for it.
+fn with_sign(schema: &Schema, value: Value, row: &[u8], index: usize) -> Value {
+    if value != Value::Float64(0.0) || index >= u32::BITS as usize {
+        return value;
+    }
+    let part = schema.layout().tail_end(row).and_then(|end| Added::read(row.get(end..)?));
+    let is_negative = part.is_some_and(|part| part.signs >> index & 1 == 1);
+    if is_negative { Value::Float64(-0.0) } else { value }
 }
 
 fn read_bit(row: &[u8], bit: usize) -> Option<bool> {

@@ -41,7 +41,7 @@ pub(super) fn read(text: &str, pattern: &str) -> Result<(i64, Option<i64>), SqlE
                 let is_free = field.is_plain || field.ordinal.is_some() || !is_number_next;
                 reader.skip_blanks();
                 if matches!(field.name, "TZH" | "TZM") {
-                    reader.zone_sign(field.name);
+                    zone_sign(&mut reader, field.name);
                 }
                 reader.field(field.name, is_free)?;
                 if field.ordinal.is_some() {
@@ -51,7 +51,7 @@ pub(super) fn read(text: &str, pattern: &str) -> Result<(i64, Option<i64>), SqlE
             }
         }
     }
-    Ok((reader.time(text)?, reader.zone(text)?))
+    Ok((reader.time(text)?, zone(&reader, text)?))
 }
 
 fn begins_with(text: &str, start: &str) -> bool {
@@ -88,6 +88,33 @@ fn unsupported(what: &str) -> SqlError {
 
 fn invalid(message: String) -> SqlError {
     SqlError::new(code::INVALID_DATETIME, message)
+}
+
+/// Reads the sign of a UTC offset, which may have been passed as a separator. An offset that
+/// begins with `TZM` is positive.
+fn zone_sign(reader: &mut Reader<'_>, known: &str) {
+    let mut sign = 1;
+    if known == "TZH" {
+        let passed = reader.skipped > 0 && reader.passed.ends_with('-');
+        sign = if passed || reader.rest.starts_with('-') { -1 } else { 1 };
+        if reader.rest.starts_with(['+', '-']) {
+            reader.rest = &reader.rest[1..];
+        }
+    }
+    reader.fields.entry("zone sign").or_insert(sign);
+}
+
+/// The UTC offset in seconds, if there is one.
+fn zone(reader: &Reader<'_>, text: &str) -> Result<Option<i64>, SqlError> {
+    let Some(sign) = reader.fields.get("zone sign") else { return Ok(None) };
+    let (hours, minutes) = (reader.get("TZH", 0), reader.get("TZM", 0));
+    match (0..=15).contains(&hours) && (0..60).contains(&minutes) {
+        true => Ok(Some(sign * (hours * 60 + minutes) * 60)),
+        false => {
+            let message = format!("time zone displacement out of range: \"{}\"", clipped(text));
+            Err(SqlError::new("22009", message))
+        }
+    }
 }
 
 /// The rest of a text, and the fields that were read.
@@ -185,33 +212,6 @@ impl Reader<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Reads the sign of a UTC offset, which may have been passed as a separator. An offset that
-    /// begins with `TZM` is positive.
-    fn zone_sign(&mut self, known: &str) {
-        let mut sign = 1;
-        if known == "TZH" {
-            let passed = self.skipped > 0 && self.passed.ends_with('-');
-            sign = if passed || self.rest.starts_with('-') { -1 } else { 1 };
-            if self.rest.starts_with(['+', '-']) {
-                self.rest = &self.rest[1..];
-            }
-        }
-        self.fields.entry("zone sign").or_insert(sign);
-    }
-
-    /// The UTC offset in seconds, if there is one.
-    fn zone(&self, text: &str) -> Result<Option<i64>, SqlError> {
-        let Some(sign) = self.fields.get("zone sign") else { return Ok(None) };
-        let (hours, minutes) = (self.get("TZH", 0), self.get("TZM", 0));
-        match (0..=15).contains(&hours) && (0..60).contains(&minutes) {
-            true => Ok(Some(sign * (hours * 60 + minutes) * 60)),
-            false => {
-                let message = format!("time zone displacement out of range: \"{}\"", clipped(text));
-                Err(SqlError::new("22009", message))
-            }
-        }
     }
 
     fn set(&mut self, field: &'static str, value: i64) -> Result<(), SqlError> {
