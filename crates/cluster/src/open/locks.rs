@@ -24,7 +24,8 @@
 //! locked in some of these ([`LockMode`]), which conflict as PostgreSQL's row modes do. `RowShare`
 //! is its key share, `Shared` its share, `ShareUpdateExclusive` its no key update, `AllButReads`
 //! its update. `Exclusive` is the mode of a deletion, which also conflicts with `AccessShare`: the
-//! lock of an insert that meets an existing row. An owner may hold a place in several modes at once.
+//! lock of an insert that meets an existing row. An owner may hold a place in several modes at
+//! once.
 //!
 //! **Waiting for the current holders.** An owner that only waits until the current holders have
 //! ended does not enter the queue. No request waits for it, so it does not delay others.
