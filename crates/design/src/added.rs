@@ -17,7 +17,18 @@
 //! its end marks a NULL. So the position of a column depends on the row's count alone, and the time
 //! to read one does not depend on the others.
 //!
-//! **Invariants.** The part is absent or has at least one column; the last value ends with the row;
+//! **Negative zeros.** A key holds -0 as 0, because they are equal. The row of such a key has the
+//! highest bit of the count set, and then a bit for each column of the key that is -0:
+//!
+//! ```text
+//!   rates(rate float64, note text)  key rate
+//!
+//!                        row before the part   count   signs
+//!   (0, 'a')             01 00 00 00  a
+//!   (-0, 'a')            01 00 00 00  a        00 80   01 00 00 00
+//! ```
+//!
+//! **Invariants.** The part is absent or has a column or a sign; the last value ends with the row;
 //! columns are in the order in which they were added. A schema may know fewer columns than the row
 //! has, such as that of an older plan. It reads those that it knows, and keeps the others when it
 //! patches the row.
@@ -28,12 +39,16 @@ use crate::Value;
 use crate::layout::END_BYTES;
 use crate::row::stored;
 
+/// The bit of the count that marks a row with signs. Schemas have fewer columns.
+const SIGNED: u16 = 1 << 15;
 /// The bit of an end that marks a NULL. Rows are too short for an end to need it.
 const NULL: u32 = 1 << 31;
 
 /// The added part of a row; without columns if the row has none.
 #[derive(Clone, Copy)]
 pub(crate) struct Added<'row> {
+    /// The columns of the key that are -0: the lowest bit is the first of them.
+    pub(crate) signs: u32,
     ends: &'row [[u8; END_BYTES]],
     values: &'row [u8],
 }
@@ -42,12 +57,16 @@ impl<'row> Added<'row> {
     /// The added part, given all bytes after the tail; `None` if they are too short for it.
     pub(crate) fn read(bytes: &'row [u8]) -> Option<Added<'row>> {
         if bytes.is_empty() {
-            return Some(Added { ends: &[], values: &[] });
+            return Some(Added { signs: 0, ends: &[], values: &[] });
         }
-        let (count, rest) = bytes.split_first_chunk()?;
-        let ends = usize::from(u16::from_le_bytes(*count)) * END_BYTES;
-        let (ends, values) = rest.split_at_checked(ends)?;
-        Some(Added { ends: ends.as_chunks().0, values })
+        let (count, mut rest) = bytes.split_first_chunk()?;
+        let (count, mut signs) = (u16::from_le_bytes(*count), 0);
+        if count & SIGNED != 0 {
+            let (given, others) = rest.split_first_chunk()?;
+            (signs, rest) = (u32::from_le_bytes(*given), others);
+        }
+        let (ends, values) = rest.split_at_checked(usize::from(count & !SIGNED) * END_BYTES)?;
+        Some(Added { signs, ends: ends.as_chunks().0, values })
     }
 
     /// The number of its columns.
@@ -64,10 +83,12 @@ impl<'row> Added<'row> {
         Some((end & NULL == 0).then_some(bytes))
     }
 
-    /// True if the part has columns, and ends where its last value does.
+    /// True if the part has columns or signs, and ends where its last value does.
     pub(crate) fn is_whole(&self) -> bool {
-        let last = self.count().checked_sub(1).and_then(|last| self.end(last));
-        last.is_some_and(|end| (end & !NULL) as usize == self.values.len())
+        let Some(last) = self.count().checked_sub(1) else {
+            return self.signs != 0 && self.values.is_empty();
+        };
+        self.end(last).is_some_and(|end| (end & !NULL) as usize == self.values.len())
     }
 
     fn end(&self, at: usize) -> Option<u32> {
@@ -82,10 +103,14 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Begins the part, for `count` columns.
-    pub(crate) fn begin(row: &mut Vec<u8>, count: usize) -> Writer {
+    /// Begins the part, for `count` columns and the signs of the key's zeros.
+    pub(crate) fn begin(row: &mut Vec<u8>, count: usize, signs: u32) -> Writer {
         // A schema has at most [`COLUMNS_MAX`](crate::COLUMNS_MAX) columns.
-        row.extend_from_slice(&(count as u16).to_le_bytes());
+        let mark = if signs == 0 { 0 } else { SIGNED };
+        row.extend_from_slice(&(count as u16 | mark).to_le_bytes());
+        if signs != 0 {
+            row.extend_from_slice(&signs.to_le_bytes());
+        }
         let next_end = row.len();
         let values_at = next_end + count * END_BYTES;
         row.resize(values_at, 0);

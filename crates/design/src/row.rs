@@ -1,6 +1,6 @@
 //! The encoding of rows: all columns outside of the key, each of which can be read alone. For key
 //! columns of type `numeric` the row keeps the digits as written: 1.50 and 1.5 are one key, and
-//! print as written.
+//! print as written. Of a floating point key it keeps the sign of a negative zero.
 //!
 //! ```text
 //!   nulls          fixed                            ends                   tail
@@ -126,10 +126,10 @@ impl Schema {
         let damaged = |index: usize| self.damaged_row(index, "its added columns are cut short");
         let part = Added::read(old).ok_or_else(|| damaged(0))?;
         let count = part.count().max(self.added().len());
-        if count == 0 {
+        if count == 0 && part.signs == 0 {
             return Ok(());
         }
-        let mut writer = Writer::begin(row, count);
+        let mut writer = Writer::begin(row, count, part.signs);
         for at in 0..count {
             let known = self.added().get(at);
             let change = known.and_then(|column| last_change(changes, column.index));
@@ -151,7 +151,10 @@ impl Schema {
         self.check_row_length(row)?;
         let mut key_values = self.decode_key(key)?;
         let read = |(column, slot): (usize, &Slot)| match slot.place {
-            Place::Key(index) => Ok(std::mem::replace(&mut key_values[index], Value::Null)),
+            Place::Key(index) => {
+                let value = std::mem::replace(&mut key_values[index], Value::Null);
+                Ok(with_sign(self, value, row, index))
+            }
             _ => self.read_row_column(row, column),
         };
         self.layout().slots.iter().enumerate().map(read).collect()
@@ -161,7 +164,10 @@ impl Schema {
     pub fn read_column(&self, key: &[u8], row: &[u8], column: usize) -> Result<Value, RowError> {
         match self.layout().slots.get(column) {
             None => Err(self.unknown_column(format!("number {column}"))),
-            Some(Slot { place: Place::Key(index), .. }) => self.decode_key_column(key, *index),
+            Some(Slot { place: Place::Key(index), .. }) => {
+                let value = self.decode_key_column(key, *index)?;
+                Ok(with_sign(self, value, row, *index))
+            }
             Some(_) => self.read_row_column(row, column),
         }
     }
@@ -224,8 +230,9 @@ impl Schema {
                 Place::Tail(part) => layout.put_tail(&mut row, part, tail_bytes(value)),
             }
         }
-        if self.has_added_columns() {
-            let mut writer = Writer::begin(&mut row, self.added().len());
+        let signs = signs(self, values);
+        if self.has_added_columns() || signs != 0 {
+            let mut writer = Writer::begin(&mut row, self.added().len(), signs);
             self.added().iter().for_each(|added| writer.put_value(&mut row, &values[added.index]));
         }
         self.check_row_bytes(row)
@@ -280,6 +287,26 @@ impl Schema {
             damage: damage.to_owned(),
         }
     }
+}
+
+/// A bit for each of the key's first 32 columns that is a negative zero.
+fn signs(schema: &Schema, values: &[Value]) -> u32 {
+    let key = schema.primary_key().iter().take(u32::BITS as usize).enumerate();
+    let is_negative = |index: usize| match values[index] {
+        Value::Float64(number) => number == 0.0 && number.is_sign_negative(),
+        _ => false,
+    };
+    key.filter(|&(_, &index)| is_negative(index)).fold(0, |signs, (at, _)| signs | 1 << at)
+}
+
+/// A column of the key with the sign that the row has for it.
+fn with_sign(schema: &Schema, value: Value, row: &[u8], index: usize) -> Value {
+    if value != Value::Float64(0.0) || index >= u32::BITS as usize {
+        return value;
+    }
+    let part = schema.layout().tail_end(row).and_then(|end| Added::read(row.get(end..)?));
+    let is_negative = part.is_some_and(|part| part.signs >> index & 1 == 1);
+    if is_negative { Value::Float64(-0.0) } else { value }
 }
 
 fn read_bit(row: &[u8], bit: usize) -> Option<bool> {
@@ -377,6 +404,36 @@ mod tests {
             }
         }
         row
+    }
+
+    #[test]
+    fn negative_zeros_of_a_key_come_back() {
+        let columns =
+            vec![Column::new("note", ColumnType::Text), Column::new("rate", ColumnType::Float64)];
+        let old = Schema::new("rates", columns, &["rate"]).unwrap();
+        let missing = Value::from(5);
+        let new = old.add_column(2, Column::new("n", ColumnType::Int64), &missing).unwrap();
+        let (zero, plain) = old.encode_row(&["a".into(), 0.0.into()]).unwrap();
+        let (negative, signed) = old.encode_row(&["a".into(), (-0.0).into()]).unwrap();
+        assert_eq!(zero, negative);
+        assert_eq!(plain, *b"\x01\0\0\0a");
+        assert_eq!(signed, *b"\x01\0\0\0a\0\x80\x01\0\0\0");
+        let (_, added) = new.encode_row(&["a".into(), (-0.0).into(), 7.into()]).unwrap();
+        let patched = new.patch_row(signed.clone(), &[(0, "bc".into()), (2, 8.into())]).unwrap();
+        let is_negative = |schema: &Schema, row: &[u8]| {
+            let whole = schema.decode_row(&zero, row).unwrap();
+            let signs = [whole[1].clone(), schema.read_column(&zero, row, 1).unwrap()];
+            let sign = |value: Value| matches!(value, Value::Float64(f) if f.is_sign_negative());
+            signs.map(sign)
+        };
+        assert_eq!(is_negative(&old, &plain), [false; 2]);
+        for (schema, row) in
+            [(&old, &signed), (&new, &signed), (&new, &added), (&new, &patched), (&old, &patched)]
+        {
+            assert_eq!(is_negative(schema, row), [true; 2], "{row:?}");
+        }
+        assert_eq!(new.read_column(&zero, &signed, 2), Ok(missing));
+        assert_eq!(new.read_column(&zero, &patched, 2), Ok(Value::from(8)));
     }
 
     #[test]

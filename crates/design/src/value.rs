@@ -14,7 +14,8 @@ pub const DECIMAL_NAN: i128 = i128::MAX;
 pub enum ColumnType {
     /// Whole numbers of 64 bits with a sign.
     Int64,
-    /// Binary floating point numbers of 64 bits. Keys hold neither NaN nor a negative zero.
+    /// Binary floating point numbers of 64 bits. Keys hold neither NaN nor a negative zero, whose
+    /// sign is in the row.
     Float64,
     /// Exact numbers with `scale` digits after the point.
     Decimal {

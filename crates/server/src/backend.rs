@@ -444,11 +444,13 @@ impl Transaction for Backend {
         }
         let (of_table, mode) = match kind {
             // The table modes that conflict as these row modes should.
-            LockKind::KeyShare => (LockMode::RowShare, LockMode::AccessShare),
+            LockKind::Present => (LockMode::RowShare, LockMode::AccessShare),
+            LockKind::KeyShare => (LockMode::RowShare, LockMode::RowShare),
             LockKind::Shared => (LockMode::RowShare, LockMode::Shared),
-            LockKind::NoKeyUpdate => (LockMode::RowExclusive, LockMode::AllButReads),
+            LockKind::NoKeyUpdate => (LockMode::RowExclusive, LockMode::ShareUpdateExclusive),
             // Most transactions that lock a row like this change it next, so one lock serves both.
-            LockKind::Exclusive => (LockMode::RowExclusive, LockMode::Exclusive),
+            LockKind::Exclusive => (LockMode::RowExclusive, LockMode::AllButReads),
+            LockKind::Deletion => (LockMode::RowExclusive, LockMode::Exclusive),
         };
         self.hold_table(table, of_table)?;
         let before = self.txn.locked_rows();
@@ -467,13 +469,28 @@ impl Transaction for Backend {
         self.txn.unlock(table, keys);
     }
 
-    fn wait_for_holders(&mut self, table: TableId, key: &Key) -> Result<(), SqlError> {
-        let waited = self.txn.wait_for_holders(table, key);
-        waited.map_err(|error| self.not_locked(error, (table, key), LockMode::Shared))
+    fn wait_for_holders(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        deletion: bool,
+    ) -> Result<(), SqlError> {
+        let (mode, before) = (LockMode::AccessShare, self.txn.locked_rows());
+        let is_deleted =
+            if deletion { self.txn.lock(table, key, mode, false) } else { Err(OpenError::Locked) };
+        let waited = match is_deleted {
+            Ok(()) if self.txn.locked_rows() > before => {
+                self.txn.unlock(table, std::slice::from_ref(key));
+                Ok(())
+            }
+            Err(OpenError::Locked) => self.txn.wait_for_holders(table, key),
+            locked => locked,
+        };
+        waited.map_err(|error| self.not_locked(error, (table, key), mode))
     }
 
     fn lock_number(&mut self, number: &Key, kind: LockKind, waits: bool) -> Result<bool, SqlError> {
-        let shared = matches!(kind, LockKind::KeyShare | LockKind::Shared);
+        let shared = kind <= LockKind::Shared;
         let mode = if shared { LockMode::Shared } else { LockMode::Exclusive };
         match self.txn.lock(NUMBERS, number, mode, waits) {
             Ok(()) => self.written.more(LOCK_BYTES).map(|()| true),
@@ -489,7 +506,7 @@ impl Transaction for Backend {
         waits: bool,
     ) -> Result<bool, SqlError> {
         self.numbers.borrow_mut().charge(number)?;
-        let shared = matches!(kind, LockKind::KeyShare | LockKind::Shared);
+        let shared = kind <= LockKind::Shared;
         let mode = if shared { LockMode::Shared } else { LockMode::Exclusive };
         match self.txn.lock_and_keep(NUMBERS, number, mode, waits) {
             Ok(()) => {
@@ -502,7 +519,7 @@ impl Transaction for Backend {
     }
 
     fn unlock_number(&mut self, number: &Key, kind: LockKind) -> bool {
-        let shared = matches!(kind, LockKind::KeyShare | LockKind::Shared);
+        let shared = kind <= LockKind::Shared;
         let unlocked = self.numbers.borrow_mut().unlocked(number, shared);
         if unlocked == Some(true) {
             self.txn.keep_no_longer((NUMBERS, number.clone()));

@@ -92,6 +92,16 @@ fn context(wanted: &Waited<'_>, catalog: &Catalog) -> Option<String> {
     })
 }
 
+/// PostgreSQL's name of a row lock with this mode: see `Backend::lock`.
+pub(crate) fn row_lock_name(mode: LockMode) -> &'static str {
+    match mode {
+        LockMode::AccessShare | LockMode::RowShare => "AccessShareLock",
+        LockMode::Shared => "RowShareLock",
+        LockMode::ShareUpdateExclusive => "ExclusiveLock",
+        _ => "AccessExclusiveLock",
+    }
+}
+
 /// PostgreSQL's name of a lock mode.
 pub(crate) fn lock_name(mode: LockMode) -> &'static str {
     match mode {

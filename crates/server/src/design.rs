@@ -6,7 +6,7 @@ use crate::audit;
 use crate::backend::database;
 use crate::conducted;
 use crate::copies;
-use crate::deadlock::lock_name;
+use crate::deadlock::{lock_name, row_lock_name};
 use crate::engine::ordered::{fused_rows, set_fused_rows, set_router};
 use crate::engine::questions::{blockers, locks};
 use crate::engine::{Engine, damaged, set_default_backups};
@@ -351,7 +351,8 @@ impl DesignView for Engine {
             transaction: lock.owner,
             mode: match lock.mode {
                 LockMode::Exclusive if lock.table == NUMBERS => "ExclusiveLock",
-                mode => lock_name(mode),
+                mode if lock.key == Key::min() || lock.table == NUMBERS => lock_name(mode),
+                mode => row_lock_name(mode),
             },
             is_granted: lock.is_granted,
         };

@@ -6,7 +6,7 @@
 use crate::engine::Engine;
 use isomer_design::{Direction, SiteId};
 use isomer_sql::catalog::{Table, quoted};
-use isomer_sql::expr::Expr;
+use isomer_sql::expr::{Compare, Expr};
 use isomer_sql::plan::Writing;
 use isomer_sql::plan::{Access, Asks, Change, Inner, Insert, Modify, Select, Source, Step, Way};
 use isomer_sql::statement::{Action, Cost, Costs};
@@ -103,7 +103,8 @@ fn inner_query(explain: &Explain<'_>, inner: &Inner, depth: usize, lines: &mut V
         Asks::Value => "its value",
         Asks::Array => "an array",
         Asks::Exists => "whether it has rows",
-        Asks::Member => "whether a value is among its rows",
+        Asks::Any(Compare::Eq) => "whether a value is among its rows",
+        Asks::Any(_) => "whether a comparison with one of its rows is true",
     };
     let way = match &inner.inside.way {
         Way::Each => "each time".to_owned(),
@@ -179,6 +180,8 @@ fn select(explain: &Explain<'_>, plan: &Select, depth: usize, lines: &mut Vec<St
             LockKind::Shared => "shared",
             LockKind::NoKeyUpdate => "no key update",
             LockKind::Exclusive => "exclusive",
+            LockKind::Present => "present",
+            LockKind::Deletion => "deletion",
         };
         outer(lines, format!("Lock rows{of}, {kind}"));
     }

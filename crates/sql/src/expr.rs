@@ -156,6 +156,18 @@ impl Compare {
         }
     }
 
+    /// The comparison that is true where this one is false.
+    pub fn opposite(self) -> Compare {
+        match self {
+            Compare::Eq => Compare::Ne,
+            Compare::Ne => Compare::Eq,
+            Compare::Lt => Compare::Ge,
+            Compare::Le => Compare::Gt,
+            Compare::Gt => Compare::Le,
+            Compare::Ge => Compare::Lt,
+        }
+    }
+
     /// True if it holds for operands in this order.
     pub fn holds(self, order: std::cmp::Ordering) -> bool {
         match self {

@@ -14,6 +14,7 @@ mod read_times;
 mod regex;
 mod rights;
 mod sessions;
+mod show_spans;
 mod spans;
 mod strings;
 mod texts;
@@ -30,6 +31,7 @@ use crate::types::{Family, Reg, SqlType};
 pub use arrays::ArrayFunc;
 pub use digests::DigestFunc;
 pub use floats::FloatFunc;
+pub(crate) use floats::six_digits;
 pub use json::JsonFunc;
 pub(crate) use json::{argument as json_argument, json_text};
 pub use numbers::NumberFunc;
@@ -575,9 +577,9 @@ pub fn call(
         DateTrunc => times::truncate(text(0), &args[1])?,
         ToChar => {
             budget.charge(16 * text(1).len())?;
-            times::to_char(&args[0], text(1))?
+            times::to_char(&args[0], text(1), &times::ShownZone::default())
         }
-        ReadTime => Datum::Timestamp(read_times::read(text(0), text(1))?),
+        ReadTime => Datum::Timestamp(read_times::read(text(0), text(1))?.0),
         Version => Datum::text(version()),
         CurrentDatabase => Datum::text(&*around.database),
         CurrentSchema => catalog.first_schema().map_or(Datum::Null, Datum::text),
@@ -598,7 +600,7 @@ pub fn call(
         RandomUuid => random_uuid(around.random),
         Extract => extract(text(0), &args[1])?,
         FormatType => format_type(args, catalog),
-        TypeOf => copy(text(0), budget)?,
+        TypeOf => args[0].clone(),
         EnumRange => match SqlType::numbered(int(2)).and_then(|ty| ty.labels()?.known()) {
             Some(labels) => {
                 let key = |at: usize| match &args[at] {

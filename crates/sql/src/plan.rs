@@ -21,7 +21,7 @@ pub use writing::{Modify, Writing};
 
 use crate::catalog::{Index, Table};
 use crate::domains::DomainRule;
-use crate::expr::Expr;
+use crate::expr::{Compare, Expr};
 use crate::foreign::Links;
 use crate::prefix::Prefix;
 use crate::system::SystemTable;
@@ -109,8 +109,8 @@ pub struct Inner {
     pub asks: Asks,
     /// Its correlated values, over the outer row.
     pub args: Vec<Expr>,
-    /// The value of IN, over the outer row.
-    pub value: Option<Expr>,
+    /// The compared value over the outer row, or the values of a row.
+    pub value: Vec<Expr>,
     /// The query. All copies share it, so nested subqueries are not multiplied.
     pub inside: Arc<Inside>,
 }
@@ -140,8 +140,8 @@ pub enum Asks {
     Array,
     /// EXISTS: whether it has rows.
     Exists,
-    /// IN: whether a value is among its values.
-    Member,
+    /// ANY: whether a comparison with one of its rows is true. IN is `= ANY`.
+    Any(Compare),
 }
 
 /// The evaluation strategy of a subquery.

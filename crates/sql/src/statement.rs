@@ -604,7 +604,7 @@ impl Compiled {
                 Some(LockKind::KeyShare) => Some("SELECT FOR KEY SHARE"),
                 Some(LockKind::Shared) => Some("SELECT FOR SHARE"),
                 Some(LockKind::NoKeyUpdate) => Some("SELECT FOR NO KEY UPDATE"),
-                Some(LockKind::Exclusive) => Some("SELECT FOR UPDATE"),
+                Some(_) => Some("SELECT FOR UPDATE"),
                 None => (!self.writing.is_empty()).then_some("SELECT"),
             },
             Action::Insert(_) => Some("INSERT"),

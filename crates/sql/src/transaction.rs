@@ -36,22 +36,26 @@ pub enum Base {
 /// row.
 ///
 /// ```text
-///                   KS  S  NK  E
-///   KeyShare        .   .  .   x     the row stays, and keeps its keys: required by child rows
-///   Shared          .   .  x   x     the row stays unchanged
-///   NoKeyUpdate     .   x  x   x     the row changes, and keeps its keys
-///   Exclusive       x   x  x   x     the row changes, or is deleted
+///                   P  KS S  NK U  D
+///   Present         .  .  .  .  .  x     the row is not being deleted: ON CONFLICT DO NOTHING
+///   KeyShare        .  .  .  .  x  x     the row stays, and keeps its keys: required by child rows
+///   Shared          .  .  .  x  x  x     the row stays unchanged
+///   NoKeyUpdate     .  .  x  x  x  x     the row changes, and keeps its keys
+///   Exclusive       .  x  x  x  x  x     no other transaction locks it: FOR UPDATE, a new row
+///   Deletion        x  x  x  x  x  x     the row is deleted, or its keys change
 /// ```
 ///
-/// So writers of a parent and writers of its children do not block each other. The order is that of
-/// strength.
+/// So writers of a parent and writers of its children do not block each other, and an INSERT that
+/// meets an existing row waits for its deletion only. The order is that of strength.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[allow(missing_docs, reason = "the table above says what they are")]
 pub enum LockKind {
+    Present,
     KeyShare,
     Shared,
     NoKeyUpdate,
     Exclusive,
+    Deletion,
 }
 
 /// Sees the key and the bytes of a row, until it breaks.
@@ -135,11 +139,17 @@ pub trait Transaction {
     /// Unlocks all numbers that are locked to the end of the session.
     fn unlock_numbers(&mut self);
 
-    /// Waits until other transactions have released their locks on a row, without locking it.
+    /// Waits until other transactions have released their locks on a row, without locking it. With
+    /// `deletion`, waits only if one deletes the row or changes its keys.
     ///
     /// # Errors
     /// 40P01, 57014.
-    fn wait_for_holders(&mut self, table: TableId, key: &Key) -> Result<(), SqlError>;
+    fn wait_for_holders(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        deletion: bool,
+    ) -> Result<(), SqlError>;
 
     /// Takes a new snapshot, if the isolation level allows it.
     fn look_again(&mut self);

@@ -133,6 +133,9 @@ impl Zone {
             Datum::Timestamp(wall) if is_moment(to) && !is_moment(from) => {
                 Datum::Timestamp(self.instant(wall))
             }
+            Datum::Float(real) if from == SqlType::Float4 && matches!(to, SqlType::Numeric(_)) => {
+                Datum::Float(crate::functions::six_digits(real))
+            }
             Datum::Int(day) if is_moment(to) && from == SqlType::Date => {
                 Datum::Timestamp(self.instant(day.saturating_mul(DAY_US)))
             }
@@ -143,6 +146,19 @@ impl Zone {
     /// The UTC offset in the text of an instant: `+02`, `-03:30`.
     pub(crate) fn suffix(&self, micros: i64) -> String {
         suffix(self.ahead(micros) / SECOND_US)
+    }
+
+    /// Its abbreviation at an instant: `CET`, `-03:30`.
+    pub(crate) fn abbreviation(&self, micros: i64) -> String {
+        // A zone of a fixed offset has it in its name: `<-03:30>+03:30`.
+        let bracketed = self.name.strip_prefix('<').and_then(|name| name.split_once('>'));
+        if let Some((abbreviation, _)) = bracketed {
+            return abbreviation.to_owned();
+        }
+        match (&self.rules, Timestamp::from_microsecond(micros)) {
+            (Some(rules), Ok(moment)) => rules.to_offset_info(moment).abbreviation().to_owned(),
+            _ => "UTC".to_owned(),
+        }
     }
 
     /// True if its UTC offset never changes.

@@ -75,7 +75,7 @@ impl Transaction for Nothing {
         none()
     }
 
-    fn wait_for_holders(&mut self, _: TableId, _: &Key) -> Result<(), SqlError> {
+    fn wait_for_holders(&mut self, _: TableId, _: &Key, _: bool) -> Result<(), SqlError> {
         none()
     }
 

@@ -21,9 +21,11 @@
 //! close the cycle is refused.
 //!
 //! **Tables** are locked like rows, at a place of their own, in PostgreSQL's eight modes. Rows are
-//! locked in four of these ([`LockMode`]), which conflict as PostgreSQL's row modes do.
-//! `AccessShare` is its key share, `Shared` its share, `AllButReads` its no key update, `Exclusive`
-//! its update. An owner may hold a place in several modes at once.
+//! locked in some of these ([`LockMode`]), which conflict as PostgreSQL's row modes do. `RowShare`
+//! is its key share, `Shared` its share, `ShareUpdateExclusive` its no key update, `AllButReads`
+//! its update. `Exclusive` is the mode of a deletion, which also conflicts with `AccessShare`: the
+//! lock of an insert that meets an existing row. An owner may hold a place in several modes at
+//! once.
 //!
 //! **Waiting for the current holders.** An owner that only waits until the current holders have
 //! ended does not enter the queue. No request waits for it, so it does not delay others.
@@ -49,7 +51,7 @@ pub type Owner = u64;
 /// A row, existing or not.
 type Place = (TableId, Key);
 
-/// How a place is locked: a row in four of these modes, a table in any. An `x` marks modes that two
+/// How a place is locked: a row in some of these modes, a table in any. An `x` marks modes that two
 /// owners cannot hold together at one place.
 ///
 /// ```text

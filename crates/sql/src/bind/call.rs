@@ -200,13 +200,14 @@ impl Binder<'_> {
         }
         if func == Func::TypeOf {
             let domain = self.domain_of(&args[0].expr);
-            let domain = domain.and_then(|oid| self.catalog.type_name(oid, None));
-            let shown = || match bare(types[0]) {
-                SqlType::Char(_) => "character".to_owned(),
-                ty => self.catalog.type_shown(ty),
-            };
-            let ty = domain.unwrap_or_else(shown);
-            return Ok(typed(Expr::Call(func, vec![Expr::Const(Datum::Text(ty))]), SqlType::Text));
+            let oid = Datum::Int(domain.unwrap_or_else(|| bare(types[0]).oid()).into());
+            let ty = SqlType::Reg(Reg::Type);
+            return Ok(typed(Expr::Call(func, vec![Expr::Const(oid)]), ty));
+        }
+        if func == Func::ViewDefinition
+            && matches!(types[0].family(), Family::Text | Family::Unknown)
+        {
+            args[0] = self.cast_to(args[0].clone(), SqlType::Reg(Reg::Class))?;
         }
         if func == Func::Element {
             return self.element(args, false);
@@ -698,6 +699,29 @@ fn unknown_argument(func: Func, at: usize) -> SqlType {
         Func::SetVal if at == 2 => SqlType::Bool,
         _ => SqlType::Text,
     }
+}
+
+/// True if a function of the system has this name: it can be called with some number of arguments,
+/// or converts values of a type from or to what clients see.
+pub(super) fn is_function(binder: &mut Binder<'_>, name: &str) -> bool {
+    const MOST_ARGUMENTS: usize = 7;
+    let is_of_type = ["in", "out", "recv", "send"].iter().any(|end| {
+        let ty = name.strip_suffix(end).map(|ty| ty.strip_suffix('_').unwrap_or(ty));
+        ty.is_some_and(|ty| {
+            matches!(ty, "array" | "enum" | "domain" | "record" | "range" | "unknown" | "void")
+                || crate::system::known_number(binder.catalog, Reg::Type, ty).is_ok()
+        })
+    });
+    let null = typed(Expr::Const(Datum::Null), SqlType::Unknown);
+    let mut is_called = |count: usize| match binder.call(name, vec![null.clone(); count]) {
+        Ok(_) => true,
+        Err(error) => error.code != code::UNDEFINED_FUNCTION,
+    };
+    is_of_type
+        || is_aggregate(name)
+        || is_set_function(name)
+        || is_window_function(name)
+        || (0..=MOST_ARGUMENTS).any(&mut is_called)
 }
 
 pub(super) fn is_aggregate(name: &str) -> bool {

@@ -378,7 +378,7 @@ impl Binder<'_> {
             set: None,
             rules,
             links: None,
-            lock: LockKind::Exclusive,
+            lock: LockKind::Deletion,
             returning: None,
         })
     }

@@ -5,13 +5,14 @@
 //! converted at run time.
 
 use super::Binder;
+use super::call::is_function;
 use super::expr::{EXPR_BYTES, Typed, boolean, typed};
 use crate::catalog::NamedType;
 use crate::dates::{self, Moment};
 use crate::datum::{Datum, convert};
 use crate::error::{SqlError, clipped, code};
 use crate::expr::Expr;
-use crate::functions::{Func, TimeFunc, common};
+use crate::functions::{FloatFunc, Func, TimeFunc, common};
 use crate::numeric::{Decimal, Unreadable, overflow};
 use crate::types::{Family, Reg, SqlType};
 use sqlparser::ast;
@@ -65,11 +66,16 @@ impl Binder<'_> {
         let value = self.expr(inner)?;
         if let ("regproc", Expr::Const(Datum::Text(function)), true) =
             (name, &value.expr, value.ty == SqlType::Unknown)
-            && crate::catalog::procedures::read(self.catalog, function).is_err()
+            && function != "-"
+            && function.parse::<u32>().is_err()
+            && let Err(unknown) = crate::catalog::procedures::read(self.catalog, function)
         {
             // Functions of the system have no oids; the catalog uses their names.
             let function = function.strip_prefix("pg_catalog.").unwrap_or(function);
-            return Ok(typed(Expr::Const(Datum::text(function)), SqlType::Text));
+            return match is_function(self, function) {
+                true => Ok(typed(Expr::Const(Datum::text(function)), SqlType::Text)),
+                false => Err(unknown),
+            };
         }
         let NamedType { ty, domain } = self.named_type(ty)?;
         let value = match (ty, value.ty, &value.expr) {
@@ -217,6 +223,9 @@ impl Binder<'_> {
                 Ok(Expr::Cast(Box::new(expr), SqlType::Char(None)))
             }
             (expr, from) if from != ty && are_times(from, ty) => Ok(retyped(expr, from, ty)),
+            (expr, SqlType::Float4) if matches!(ty, SqlType::Numeric(_)) => {
+                Ok(retyped(expr, SqlType::Float4, ty))
+            }
             (expr, from) => match (from.plain().element(), ty.element()) {
                 (Some(from), Some(to)) if are_elements(from, to) => {
                     Ok(Expr::Cast(Box::new(expr), ty))
@@ -286,7 +295,12 @@ pub(super) fn are_times(from: SqlType, to: SqlType) -> bool {
 /// other, or out of its range.
 pub(super) fn are_elements(from: SqlType, to: SqlType) -> bool {
     let is_written_alike = from.family() == Family::Text || from.is_integer();
-    from != to && from.family() == to.family() && is_written_alike
+    let is_shown = matches!(from.family(), Family::Enum(_) | Family::Uuid) || from == SqlType::Date;
+    from != to
+        && match to.family() {
+            Family::Text => is_written_alike || is_shown,
+            family => from.family() == family && is_written_alike,
+        }
 }
 
 /// Converts a value between types; between timestamps with and without time zone by the session's
@@ -304,6 +318,9 @@ pub(crate) fn retyped(expr: Expr, from: SqlType, to: SqlType) -> Expr {
             Expr::Call(Func::Time(TimeFunc::ZonedClock), vec![expr])
         }
         (Date, TimestampTz) => Expr::Call(Func::Instant, vec![cast(expr, Timestamp)]),
+        (SqlType::Float4, SqlType::Numeric(_)) => {
+            cast(Expr::Call(Func::Float(FloatFunc::SixDigits), vec![expr]), to)
+        }
         _ => cast(expr, to),
     }
 }

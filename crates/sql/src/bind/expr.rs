@@ -19,6 +19,7 @@ use super::json::is_json_operator;
 use super::operators::comparison;
 use super::operators::{all, any, is_named, named_operator, negate, not_unique};
 use super::row_assign::row_values;
+use super::row_query::row_with_query;
 use super::sets::without_sets;
 use super::{Binder, DEPTH_MAX, bare};
 use crate::catalog::NamedType;
@@ -95,9 +96,7 @@ impl Binder<'_> {
                 Ok(negate(self.in_list(expr, list)?, *negated))
             }
             ast::Expr::InSubquery { expr, subquery, negated } => {
-                let value = self.expr(expr)?;
-                let inner = self.member(value, subquery)?;
-                Ok(negate(boolean(Expr::Inner(Box::new(inner))), *negated))
+                Ok(negate(self.any_of(expr, Compare::Eq, subquery)?, *negated))
             }
             ast::Expr::Exists { subquery, negated } => {
                 let (inner, ty) = self.inner(Asks::Exists, subquery)?;
@@ -219,6 +218,11 @@ impl Binder<'_> {
         use BinaryOperator as Op;
         if let (Some(a), Some(b)) = (row_values(left), row_values(right)) {
             return self.compare_rows(&a, op, &b);
+        }
+        if let (Some(_), ast::Expr::Subquery(query), Some(_)) =
+            (row_values(left), right, comparison(op))
+        {
+            return row_with_query(self, left, op, query);
         }
         if let ast::Expr::BinaryOp { op: before, .. } = left
             && comparison(before).is_some()

@@ -160,6 +160,6 @@ impl Binder<'_> {
         let mut keys = table.indexes.iter().filter(|index| index.is_of_all()).map(|i| &i.columns);
         let sets_key = table.key_slots().iter().any(|at| set.contains(at))
             || keys.any(|columns| columns.iter().any(|at| set.contains(at)));
-        if sets_key { LockKind::Exclusive } else { LockKind::NoKeyUpdate }
+        if sets_key { LockKind::Deletion } else { LockKind::NoKeyUpdate }
     }
 }

@@ -77,7 +77,7 @@ impl Binder<'_> {
     }
 }
 
-fn ambiguous(name: &str, types: &[SqlType]) -> SqlError {
+pub(super) fn ambiguous(name: &str, types: &[SqlType]) -> SqlError {
     let shown: Vec<String> = types.iter().map(SqlType::to_string).collect();
     let message = format!("function {name}({}) is not unique", shown.join(", "));
     SqlError::new(code::AMBIGUOUS_FUNCTION, message).hint(

@@ -43,9 +43,10 @@
 //! Left out: comparisons other than equality as keys. Also moving a subquery into the joins of the
 //! outer query, which could then begin with its rows.
 
-use super::expr::EXPR_BYTES;
+use super::expr::{EXPR_BYTES, boolean};
 use super::operators::no_operator;
 use super::query::{empty, not_locked, of_types};
+use super::row_assign::row_values;
 use super::{Binder, Typed, bare};
 use crate::error::{SqlError, code};
 use crate::expr::{Compare, Expr, conjuncts};
@@ -53,7 +54,7 @@ use crate::functions::common;
 use crate::optimize::{Planning, arrange};
 use crate::plan::{Access, Asks, Hashed, Inner, Inside, OutputColumn, Select, Source, Step, Way};
 use crate::types::{Family, SqlType};
-use sqlparser::ast::Query;
+use sqlparser::ast::{self, Query};
 use std::sync::Arc;
 
 /// The runs of a subquery with partial index support before the table of all answers is built.
@@ -70,35 +71,40 @@ impl Binder<'_> {
         self.inside(asks, query)
     }
 
-    /// Binds the subquery of an IN.
-    pub(super) fn member(&mut self, value: Typed, query: &Query) -> Result<Inner, SqlError> {
+    /// Binds `x < ANY (query)` and its kin: of a value, or of a row and its values. IN is `= ANY`,
+    /// ALL is that the opposite of no row is true.
+    pub(super) fn any_of(
+        &mut self,
+        left: &ast::Expr,
+        compare: Compare,
+        query: &Query,
+    ) -> Result<Typed, SqlError> {
+        let values = row_values(left).unwrap_or_else(|| vec![left.clone()]);
+        let values = values.iter().map(|value| self.expr(value));
+        let values = values.collect::<Result<Vec<Typed>, _>>()?;
         let mut query = self.query(query)?;
-        if let ([column], true) = (&*query.output, value.ty != SqlType::Unknown) {
-            let ty = column.ty;
-            if ty != SqlType::Unknown && ty.family() != value.ty.family() {
-                return Err(no_operator("=", value.ty, ty));
-            }
-            // Both sides are converted to one type: floats with floats, and times with times.
-            let both = match (value.ty, ty) {
-                (SqlType::Char(_), SqlType::Varchar(_)) => SqlType::Char(None),
-                // Trailing blanks of a text count.
-                (SqlType::Char(_), SqlType::Text) => SqlType::Text,
-                (value, ty) => common(&[value, ty]),
-            };
-            let is_padded = matches!(both, SqlType::Char(_)) && !matches!(ty, SqlType::Char(_));
-            let differs = both.is_float() || both.family() == Family::Time || is_padded;
-            if differs && ty != SqlType::Unknown && bare(both) != bare(ty) {
-                query = of_types(query, &[both]);
-            }
+        if query.output.len() != values.len() {
+            let is_more = query.output.len() > values.len();
+            let amount = if is_more { "many" } else { "few" };
+            let message = format!("subquery has too {amount} columns");
+            return Err(SqlError::new(code::SYNTAX, message));
         }
-        let (mut inner, ty) = self.inside(Asks::Member, query)?;
-        inner.value = Some(self.coerce(value, ty)?);
-        Ok(inner)
+        let columns = values.iter().zip(&query.output);
+        let types = columns.map(|(value, column)| searched_as(value.ty, compare, column.ty));
+        let types = types.collect::<Result<Vec<SqlType>, _>>()?;
+        let mut both = types.iter().zip(&query.output);
+        if both.any(|(ty, column)| bare(*ty) != bare(column.ty)) {
+            query = of_types(query, &types);
+        }
+        let (mut inner, _) = self.inside(Asks::Any(compare), query)?;
+        let values = values.into_iter().zip(types).map(|(value, ty)| self.coerce(value, ty));
+        inner.value = values.collect::<Result<_, _>>()?;
+        Ok(boolean(Expr::Inner(Box::new(inner))))
     }
 
     fn inside(&mut self, asks: Asks, mut query: Select) -> Result<(Inner, SqlType), SqlError> {
         let ty = match query.output.as_slice() {
-            _ if asks == Asks::Exists => SqlType::Bool,
+            _ if matches!(asks, Asks::Exists | Asks::Any(_)) => SqlType::Bool,
             [column] => column.ty,
             _ => {
                 let message = "subquery must return only one column";
@@ -118,7 +124,7 @@ impl Binder<'_> {
         let way = self.way(asks, &query, &args)?;
         let number = self.number();
         let inside = Arc::new(Inside { query, way });
-        Ok((Inner { number, asks, args, value: None, inside }, ty))
+        Ok((Inner { number, asks, args, value: Vec::new(), inside }, ty))
     }
 
     /// Binds a LATERAL query in FROM; returns its correlated values over the earlier sources, and
@@ -194,6 +200,27 @@ impl Binder<'_> {
         self.numbers += 1;
         self.numbers
     }
+}
+
+/// The type of a column that is searched for a value: floats are compared as floats, and times as
+/// times. A literal in the query is a text.
+fn searched_as(value: SqlType, compare: Compare, column: SqlType) -> Result<SqlType, SqlError> {
+    let column = if column == SqlType::Unknown { SqlType::Text } else { column };
+    if value == SqlType::Unknown {
+        return Ok(column);
+    }
+    if column.family() != value.family() {
+        return Err(no_operator(compare.sign(), value, column));
+    }
+    let both = match (value, column) {
+        (SqlType::Char(_), SqlType::Varchar(_)) => SqlType::Char(None),
+        // Trailing blanks of a text count.
+        (SqlType::Char(_), SqlType::Text) => SqlType::Text,
+        _ => common(&[value, column]),
+    };
+    let is_padded = matches!(both, SqlType::Char(_)) && !matches!(column, SqlType::Char(_));
+    let differs = both.is_float() || both.family() == Family::Time || is_padded;
+    Ok(if differs { both } else { column })
 }
 
 /// Replaces outer columns in an expression by correlated values.
@@ -311,7 +338,7 @@ fn show_keys(query: &mut Select, own: Vec<Expr>, asks: Asks, output: &[OutputCol
         group.keys.append(&mut keys);
         keys = (before..before + count).map(Expr::Column).collect();
     }
-    let shown = usize::from(asks != Asks::Exists);
+    let shown = if asks == Asks::Exists { 0 } else { output.len() };
     query.project.truncate(shown);
     keys.append(&mut query.project);
     query.project = keys;

@@ -56,6 +56,7 @@ mod query;
 mod recursion;
 mod rights;
 mod row_assign;
+mod row_query;
 mod select;
 mod sets;
 mod subscripts;

@@ -200,7 +200,7 @@ impl Binder<'_> {
         Ok(boolean(Expr::In(Box::new(left.expr), bound, list)))
     }
 
-    /// `x = ANY (..)` and `x <> ALL (..)` over a query, a list in an array, or an array.
+    /// `x < ANY (..)` and `x < ALL (..)` over a query, a list in an array, or an array.
     pub(super) fn any(
         &mut self,
         left: &ast::Expr,
@@ -214,17 +214,9 @@ impl Binder<'_> {
         match right {
             ast::Expr::Nested(inner) => return self.any(left, op, inner, all),
             ast::Expr::Array(array) if is_in => return self.in_list(left, &array.elem),
-            ast::Expr::Subquery(query) if is_in || (compare == Compare::Ne && all) => {
-                return self.expr(&ast::Expr::InSubquery {
-                    expr: Box::new(left.clone()),
-                    subquery: query.clone(),
-                    negated: all,
-                });
-            }
-            ast::Expr::Subquery(_) => {
-                let (sign, with) = (compare.sign(), if all { "ALL" } else { "ANY" });
-                return Err(SqlError::unsupported(format!("{sign} {with} over a query"))
-                    .hint("Compare with its max() or min()."));
+            ast::Expr::Subquery(query) => {
+                let compare = if all { compare.opposite() } else { compare };
+                return Ok(negate(self.any_of(left, compare, query)?, all));
             }
             _ => {}
         }

@@ -9,6 +9,7 @@
 
 use super::convert::rounded;
 use super::expr::{Typed, typed};
+use super::forms::ambiguous;
 use super::operators::not_unique;
 use super::{Binder, bare};
 use crate::datum::Datum;
@@ -95,7 +96,10 @@ impl Binder<'_> {
                 self.truncated(field.clone(), value.clone(), Some(zone.clone()))
             }
             ("to_char", [value, pattern])
-                if matches!(value.ty.family(), Family::Time | Family::Unknown) =>
+                if matches!(
+                    value.ty.family(),
+                    Family::Time | Family::Interval | Family::Unknown
+                ) || value.ty == SqlType::Time =>
             {
                 self.shown_as(value.clone(), pattern.clone())
             }
@@ -304,10 +308,20 @@ impl Binder<'_> {
         Ok(typed(begin, SqlType::TimestampTz))
     }
 
+    /// `to_char` of a time or an interval.
     fn shown_as(&mut self, value: Typed, pattern: Typed) -> Result<Typed, SqlError> {
-        let wall = self.as_wall("to_char", value)?;
-        let pattern = self.as_text(pattern)?;
-        Ok(typed(Expr::Call(Func::ToChar, vec![wall, pattern]), SqlType::Text))
+        let (func, ty) = match value.ty {
+            SqlType::Unknown => {
+                return Err(ambiguous("to_char", &[value.ty, bare(pattern.ty)]));
+            }
+            SqlType::Timestamp => (Func::ToChar, SqlType::Timestamp),
+            SqlType::Interval | SqlType::Time => {
+                (Func::Time(TimeFunc::ShowSpan), SqlType::Interval)
+            }
+            _ => (Func::Time(TimeFunc::ShowMoment), SqlType::TimestampTz),
+        };
+        let args = vec![self.coerce(value, ty)?, self.as_text(pattern)?];
+        Ok(typed(Expr::Call(func, args), SqlType::Text))
     }
 
     /// `date_bin`, of timestamps with time zone unless one has none.
@@ -326,11 +340,13 @@ impl Binder<'_> {
 
     /// Parses a text by a pattern: as a date, or as a timestamp in the session's zone.
     fn read_as(&mut self, is_date: bool, text: Typed, pattern: Typed) -> Result<Typed, SqlError> {
-        let (text, pattern) = (self.as_text(text)?, self.as_text(pattern)?);
-        let wall = typed(Expr::Call(Func::ReadTime, vec![text, pattern]), SqlType::Timestamp);
-        let ty = if is_date { SqlType::Date } else { SqlType::TimestampTz };
-        let day = typed(Expr::Cast(Box::new(wall.expr.clone()), SqlType::Date), SqlType::Date);
-        if is_date { Ok(day) } else { Ok(typed(self.coerce(wall, ty)?, ty)) }
+        let args = vec![self.as_text(text)?, self.as_text(pattern)?];
+        if !is_date {
+            let moment = Expr::Call(Func::Time(TimeFunc::ReadMoment), args);
+            return Ok(typed(moment, SqlType::TimestampTz));
+        }
+        let day = Expr::Cast(Box::new(Expr::Call(Func::ReadTime, args)), SqlType::Date);
+        Ok(typed(day, SqlType::Date))
     }
 
     /// A time as local time.

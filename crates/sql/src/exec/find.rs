@@ -14,7 +14,7 @@ use crate::budget::Held;
 use crate::catalog::{Index, Part, Table};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
-use crate::expr::Expr;
+use crate::expr::{Compare, Expr};
 use crate::numeric::Decimal;
 use crate::plan::{Access, Asks, SpanOf};
 use crate::prefix::{Prefix, following};
@@ -297,7 +297,7 @@ fn elements(
     row: Row<'_>,
 ) -> Result<Option<Vec<Datum>>, SqlError> {
     if let Expr::Inner(inner) = expr
-        && inner.asks == Asks::Member
+        && inner.asks == Asks::Any(Compare::Eq)
     {
         let members = exec.members(inner)?;
         return Ok((members.len() <= MEMBERS_MAX).then_some(members));

@@ -207,7 +207,7 @@ impl<'a> Exec<'a> {
         held.add(keys.iter().map(key_bytes).sum())?;
         for key in &keys {
             self.tick()?;
-            self.txn.borrow_mut().lock(child.id, key, LockKind::Exclusive, true)?;
+            self.txn.borrow_mut().lock(child.id, key, LockKind::Deletion, true)?;
         }
         self.txn.borrow_mut().look_again();
         for key in keys {

@@ -143,7 +143,7 @@ impl Transaction for Nowhere {
         nothing()
     }
 
-    fn wait_for_holders(&mut self, _: TableId, _: &Key) -> Result<(), SqlError> {
+    fn wait_for_holders(&mut self, _: TableId, _: &Key, _: bool) -> Result<(), SqlError> {
         nothing()
     }
 

@@ -21,7 +21,9 @@ use super::{Exec, Row, row_bytes};
 use crate::budget::Held;
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
+use crate::expr::Compare;
 use crate::plan::{Asks, Hashed, Inner, Select, Way};
+use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::mem::Discriminant;
@@ -45,7 +47,25 @@ enum Answer {
 #[derive(Default)]
 struct Members {
     values: HashSet<Datum, Hasher>,
+    /// True if a value, or one of a row, is NULL.
     has_null: bool,
+    /// The rows of a subquery of several columns.
+    rows: HashSet<Vec<Datum>, Hasher>,
+}
+
+/// Compares two rows. Their order is that of the first values that differ. `None`: unknown.
+fn compared(a: &[Datum], compare: Compare, b: &[Datum]) -> Option<bool> {
+    let is_order = !matches!(compare, Compare::Eq | Compare::Ne);
+    let mut is_known = true;
+    for (a, b) in a.iter().zip(b) {
+        match a.is_null() || b.is_null() {
+            true if is_order => return None,
+            true => is_known = false,
+            false if a.compare(b).is_ne() => return Some(compare.holds(a.compare(b))),
+            false => {}
+        }
+    }
+    is_known.then(|| compare.holds(Ordering::Equal))
 }
 
 impl Members {
@@ -58,6 +78,49 @@ impl Members {
             _ if self.has_null => Datum::Null,
             _ => Datum::Bool(false),
         }
+    }
+
+    /// Whether a comparison of a value, or of the values of a row, with any of them is true.
+    fn any(&self, values: &[Datum], compare: Compare) -> Datum {
+        let has_null = values.iter().any(Datum::is_null);
+        match values {
+            [value] if compare == Compare::Eq => return self.holds(value),
+            // Rows without a NULL are equal, or differ.
+            values if compare == Compare::Eq && !has_null => {
+                let is_one = self.rows.contains(values);
+                if is_one || !self.has_null {
+                    return Datum::Bool(is_one);
+                }
+            }
+            _ => {}
+        }
+        let rows = self.rows.iter().map(Vec::as_slice);
+        let ones = self.values.iter().map(std::slice::from_ref);
+        let null = std::slice::from_ref(&Datum::Null);
+        let null = Some(null).filter(|_| self.has_null && values.len() == 1);
+        let mut found = Datum::Bool(false);
+        for row in rows.chain(ones).chain(null) {
+            match compared(values, compare, row) {
+                Some(true) => return Datum::Bool(true),
+                Some(false) => {}
+                None => found = Datum::Null,
+            }
+        }
+        found
+    }
+
+    /// Adds the value of a row of the subquery, or its values.
+    fn add_row(&mut self, values: &[Datum], held: &mut Held<'_>) -> Result<(), SqlError> {
+        if let [value] = values {
+            return self.add(value, held);
+        }
+        self.has_null |= values.iter().any(Datum::is_null);
+        if !self.rows.contains(values) {
+            held.place(self.rows.len(), self.rows.capacity(), size_of::<Vec<Datum>>())?;
+            held.add(row_bytes(values))?;
+            self.rows.insert(values.to_vec());
+        }
+        Ok(())
     }
 
     fn add(&mut self, value: &Datum, held: &mut Held<'_>) -> Result<(), SqlError> {
@@ -161,19 +224,23 @@ impl<'a> Exec<'a> {
     pub(super) fn inner(&self, inner: &Inner, row: Row<'_>) -> Result<Datum, SqlError> {
         let given = inner.args.iter().map(|arg| self.eval(arg, row));
         let given: Vec<Datum> = given.collect::<Result<_, _>>()?;
-        let value = inner.value.as_ref().map(|value| self.eval(value, row)).transpose()?;
+        let value = inner.value.iter().map(|value| self.eval(value, row));
+        let value = value.collect::<Result<Vec<Datum>, _>>()?;
         self.memory(inner, |memory| memory.cost.asked += 1);
         let answer = match &inner.inside.way {
-            Way::Each => self.ask(inner, &given, value.as_ref())?,
+            Way::Each => self.ask(inner, &given, &value)?,
             Way::Hashed(hashed) if self.is_table_ready(inner, hashed)? => {
                 self.looked_up(inner, hashed, &given)?
             }
-            _ => self.remembered(inner, given, value.as_ref())?,
+            _ => self.remembered(inner, given, &value)?,
         };
-        match (answer, value) {
-            (Answer::One(value), _) => Ok(value),
-            (Answer::Among(members), Some(value)) => Ok(members.holds(&value)),
-            _ => {
+        match answer {
+            Answer::One(value) => Ok(value),
+            Answer::Among(members) => Ok(match inner.asks {
+                Asks::Any(compare) => members.any(&value, compare),
+                _ => Datum::Null,
+            }),
+            Answer::Several => {
                 let message = "more than one row returned by a subquery used as an expression";
                 Err(SqlError::new(code::CARDINALITY_VIOLATION, message))
             }
@@ -220,7 +287,7 @@ impl<'a> Exec<'a> {
 
     /// The values of an uncorrelated subquery of IN.
     pub(super) fn members(&self, inner: &Inner) -> Result<Vec<Datum>, SqlError> {
-        match self.remembered(inner, Vec::new(), None)? {
+        match self.remembered(inner, Vec::new(), &[])? {
             Answer::Among(members) => Ok(members.values.iter().cloned().collect()),
             _ => Ok(Vec::new()),
         }
@@ -274,13 +341,13 @@ impl<'a> Exec<'a> {
         &self,
         inner: &Inner,
         given: Vec<Datum>,
-        value: Option<&Datum>,
+        value: &[Datum],
     ) -> Result<Answer, SqlError> {
         // All members are worth collecting if they are searched for more than one row.
         let is_once = inner.args.is_empty();
         let mut key = given.clone();
         if !is_once {
-            key.extend(value.cloned());
+            key.extend_from_slice(value);
         }
         let key_bytes = row_bytes(&key);
         let key = GivenValues(key.into_iter().map(Exactly).collect());
@@ -290,7 +357,7 @@ impl<'a> Exec<'a> {
         if is_once {
             let mut held = self.budget.held();
             let answer = match inner.asks {
-                Asks::Member => self.all(inner, &inner.inside.query, &given, &mut held)?,
+                Asks::Any(_) => self.all(inner, &inner.inside.query, &given, &mut held)?,
                 _ => self.ask(inner, &given, value)?,
             };
             return self.memory(inner, |memory| {
@@ -317,12 +384,7 @@ impl<'a> Exec<'a> {
     }
 
     /// Runs a query for one answer.
-    fn ask(
-        &self,
-        inner: &Inner,
-        given: &[Datum],
-        value: Option<&Datum>,
-    ) -> Result<Answer, SqlError> {
+    fn ask(&self, inner: &Inner, given: &[Datum], value: &[Datum]) -> Result<Answer, SqlError> {
         self.memory(inner, |memory| memory.cost.runs += 1);
         self.answer_of(inner.asks, &inner.inside.query, given, value)
     }
@@ -332,11 +394,10 @@ impl<'a> Exec<'a> {
         asks: Asks,
         query: &Select,
         given: &[Datum],
-        value: Option<&Datum>,
+        value: &[Datum],
     ) -> Result<Answer, SqlError> {
-        let value = value.unwrap_or(&Datum::Null);
         let (mut found, mut count) = (Datum::Null, 0);
-        if let Asks::Exists | Asks::Member = asks {
+        if let Asks::Exists | Asks::Any(_) = asks {
             found = Datum::Bool(false);
         }
         if asks == Asks::Array {
@@ -346,8 +407,11 @@ impl<'a> Exec<'a> {
             count += 1;
             match asks {
                 Asks::Exists => found = Datum::Bool(true),
-                Asks::Member if values[0].is_null() || value.is_null() => found = Datum::Null,
-                Asks::Member if values[0].compare(value).is_eq() => found = Datum::Bool(true),
+                Asks::Any(compare) => match compared(value, compare, values) {
+                    Some(true) => found = Datum::Bool(true),
+                    None => found = Datum::Null,
+                    Some(false) => {}
+                },
                 Asks::Value if count == 1 => found = self.cloned(&values[0])?,
                 _ => {}
             }
@@ -388,7 +452,8 @@ impl<'a> Exec<'a> {
         self.memory(inner, |memory| memory.cost.runs += 1);
         let mut members = Members::default();
         let mut take = |values: &[Datum]| {
-            members.add(&values[0], held)?;
+            // The keys of rows to lock follow.
+            members.add_row(&values[..inner.value.len()], held)?;
             Ok(ControlFlow::Continue(()))
         };
         match query.lock {
@@ -440,7 +505,7 @@ impl<'a> Exec<'a> {
             if is_new {
                 held.add(row_bytes(key))?;
                 match asks {
-                    Asks::Member => {
+                    Asks::Any(_) => {
                         let entry = size_of::<(Vec<Datum>, Members)>();
                         held.place(members.len(), members.capacity(), entry)?;
                     }
@@ -451,12 +516,12 @@ impl<'a> Exec<'a> {
                 }
             }
             match asks {
-                Asks::Member if is_new => {
-                    members.entry(key.to_vec()).or_default().add(&shown[0], held)?;
+                Asks::Any(_) if is_new => {
+                    members.entry(key.to_vec()).or_default().add_row(shown, held)?;
                 }
-                Asks::Member => {
+                Asks::Any(_) => {
                     let known = members.get_mut(key).expect("just looked");
-                    known.add(&shown[0], held)?;
+                    known.add_row(shown, held)?;
                 }
                 Asks::Value if !is_new => {
                     *answers.get_mut(key).expect("just looked") = Answer::Several;
@@ -488,17 +553,17 @@ impl<'a> Exec<'a> {
             return Ok(known);
         }
         match (&hashed.nothing, inner.asks) {
-            (Some(nothing), Asks::Member) => {
+            (Some(nothing), Asks::Any(_)) => {
                 let mut members = Members::default();
                 let mut held = self.budget.held();
                 self.rows(nothing, &[], &mut |values| {
-                    members.add(&values[0], &mut held)?;
+                    members.add_row(&values[..inner.value.len()], &mut held)?;
                     Ok(ControlFlow::Continue(()))
                 })?;
                 Ok(Answer::Among(Rc::new(members)))
             }
-            (Some(nothing), asks) => self.answer_of(asks, nothing, &[], None),
-            (None, Asks::Member) => Ok(Answer::Among(Rc::default())),
+            (Some(nothing), asks) => self.answer_of(asks, nothing, &[], &[]),
+            (None, Asks::Any(_)) => Ok(Answer::Among(Rc::default())),
             (None, Asks::Exists) => Ok(Answer::One(Datum::Bool(false))),
             (None, Asks::Value | Asks::Array) => Ok(Answer::One(Datum::Null)),
         }

@@ -7,9 +7,9 @@
 //! takes a new snapshot, so that it sees the changes of the transactions it waited for. Then each
 //! row is written, or is found to exist already.
 //!
-//! With ON CONFLICT DO NOTHING, a key that exists is locked as a foreign key locks it: the
-//! statement waits only for a transaction that may delete the row. The locks for a row that is not
-//! inserted end with the statement.
+//! The statement does not wait for locks on a row that exists, but for its deletion: unless it
+//! would change the row, it locks the key of such a row as [`Present`](LockKind::Present). With ON
+//! CONFLICT DO NOTHING, the locks for a row that is not inserted end with the statement.
 
 use super::change::Before;
 use super::foreign::Noted;
@@ -98,30 +98,38 @@ fn write(
     let mut rows = Vec::with_capacity(batch.len());
     for values in batch {
         let (key, bytes) = encode(table, &values)?;
-        let seems_there = skips_keys(plan) && seems_there(exec, table, &key)?;
-        let kind = if seems_there { LockKind::KeyShare } else { LockKind::Exclusive };
+        let mut is_there = skips_keys(plan) && seems_there(exec, table, &key)?;
         // New row ids are unique. The first row is locked nevertheless, so that a table is held
         // before its indexes.
         if table.has_key() || rows.is_empty() {
-            exec.txn.borrow_mut().lock(table.id, &key, kind, true)?;
+            let lock = |kind, waits| exec.txn.borrow_mut().lock(table.id, &key, kind, waits);
+            let is_locked = plan.conflict.is_none() && lock(LockKind::Exclusive, false)?;
+            if !is_locked {
+                is_there |= plan.conflict.is_none() && seems_there(exec, table, &key)?;
+                let kind = if is_there { LockKind::Present } else { LockKind::Exclusive };
+                lock(kind, true)?;
+            }
         }
-        rows.push((key, bytes, values, seems_there));
+        rows.push((key, bytes, values, is_there));
     }
     exec.txn.borrow_mut().look_again();
     let mut count = 0;
-    for (key, bytes, values, seems_there) in rows {
+    for (key, bytes, values, is_there) in rows {
         exec.tick()?;
         let mark = exec.budget.mark();
-        if seems_there {
-            if exec.txn.borrow_mut().get_locked(table.id, &key, &mut |_| {})?.exists {
+        if is_there {
+            let exists = exec.txn.borrow_mut().get_locked(table.id, &key, &mut |_| {})?.exists;
+            if exists && skips_keys(plan) {
                 written.unused.push((table.id, key));
                 continue;
             }
-            // It was deleted meanwhile.
-            let mut txn = exec.txn.borrow_mut();
-            txn.unlock(table.id, std::slice::from_ref(&key));
-            txn.lock(table.id, &key, LockKind::Exclusive, true)?;
-            txn.look_again();
+            if !exists {
+                // It was deleted meanwhile.
+                let mut txn = exec.txn.borrow_mut();
+                txn.unlock(table.id, std::slice::from_ref(&key));
+                txn.lock(table.id, &key, LockKind::Exclusive, true)?;
+                txn.look_again();
+            }
         }
         if let Some(values) = exec.insert_row(plan, written, (key, bytes, values))? {
             count += 1;

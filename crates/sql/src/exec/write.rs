@@ -350,7 +350,10 @@ impl Exec<'_> {
         // Another transaction may be about to delete the other row. The values are not locked while
         // waiting for it, as that transaction may want to write them again.
         if let Some(other) = self.other_row(table, index, &prefix, own)? {
-            self.txn.borrow_mut().wait_for_holders(table.id, &other)?;
+            // The lock of an UPDATE does not tell whether an expression or a condition changes.
+            let is_column = |part: &Part| matches!(part, Part::Column(_));
+            let deletion = index.is_of_all() && index.parts.iter().all(is_column);
+            self.txn.borrow_mut().wait_for_holders(table.id, &other, deletion)?;
         }
         self.txn.borrow_mut().lock(index.id, &prefix, LockKind::Exclusive, true)?;
         self.other_row(table, index, &prefix, own)

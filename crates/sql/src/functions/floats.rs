@@ -24,6 +24,13 @@ pub enum FloatFunc {
     Asinh,
     Acosh,
     Atanh,
+    /// A `real` as the number that its six significant digits say, for `numeric`.
+    SixDigits,
+}
+
+/// A number rounded to the six digits that a `real` has for certain: 1.1, not 1.10000002384186.
+pub(crate) fn six_digits(number: f64) -> f64 {
+    format!("{number:.5e}").parse().unwrap_or(number)
 }
 
 impl FloatFunc {
@@ -77,6 +84,7 @@ pub(super) fn call(func: FloatFunc, args: &[Datum]) -> Result<Datum, SqlError> {
         Asinh => x.asinh(),
         Acosh => x.acosh(),
         Atanh => x.atanh(),
+        SixDigits => six_digits(x),
     };
     if result.is_nan() && !x.is_nan() && !number(1).is_nan() {
         return Err(SqlError::new(code::OUT_OF_RANGE, "input is out of range"));

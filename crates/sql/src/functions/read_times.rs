@@ -17,13 +17,14 @@ use crate::dates::{civil, days};
 use crate::error::{SqlError, clipped, code};
 use std::collections::BTreeMap;
 
-/// A text as a time: microseconds since 1970 in local time.
+/// A text as a time: microseconds since 1970 in local time, and the UTC offset in seconds if the
+/// pattern has one (`TZH`, `TZM`).
 ///
 /// # Errors
 /// `22007` for a text that does not match the pattern, `22008` for a date or time of day that does
 /// not exist; `0A000` for patterns that are not supported.
-pub(super) fn read(text: &str, pattern: &str) -> Result<i64, SqlError> {
-    let mut reader = Reader { rest: text, skipped: 0, fields: BTreeMap::new() };
+pub(super) fn read(text: &str, pattern: &str) -> Result<(i64, Option<i64>), SqlError> {
+    let mut reader = Reader { rest: text, passed: "", skipped: 0, fields: BTreeMap::new() };
     reader.skip_blanks();
     let parts = time_patterns::parts(pattern);
     for (at, part) in parts.iter().enumerate() {
@@ -39,6 +40,9 @@ pub(super) fn read(text: &str, pattern: &str) -> Result<i64, SqlError> {
                 let is_number_next = parts.get(at + 1).is_some_and(is_number);
                 let is_free = field.is_plain || field.ordinal.is_some() || !is_number_next;
                 reader.skip_blanks();
+                if matches!(field.name, "TZH" | "TZM") {
+                    zone_sign(&mut reader, field.name);
+                }
                 reader.field(field.name, is_free)?;
                 if field.ordinal.is_some() {
                     (0..2).for_each(|_| reader.pass_letter());
@@ -47,7 +51,7 @@ pub(super) fn read(text: &str, pattern: &str) -> Result<i64, SqlError> {
             }
         }
     }
-    reader.time(text)
+    Ok((reader.time(text)?, zone(&reader, text)?))
 }
 
 fn begins_with(text: &str, start: &str) -> bool {
@@ -71,7 +75,8 @@ fn digits_of(known: &str) -> Option<usize> {
         "SSSSS" | "SSSS" => 5,
         "YYYY" | "IYYY" | "Y,YYY" => 4,
         "YYY" | "IYY" | "DDD" | "IDDD" | "MS" => 3,
-        "YY" | "IY" | "MM" | "DD" | "HH24" | "HH12" | "HH" | "MI" | "SS" | "WW" | "IW" | "CC" => 2,
+        "YY" | "IY" | "MM" | "DD" | "HH24" | "HH12" | "HH" | "MI" | "SS" | "WW" | "IW" | "CC"
+        | "TZH" | "TZM" => 2,
         "Y" | "I" | "D" | "ID" | "W" | "Q" => 1,
         _ => return known.strip_prefix("FF").and_then(|digits| digits.parse().ok()),
     })
@@ -85,9 +90,38 @@ fn invalid(message: String) -> SqlError {
     SqlError::new(code::INVALID_DATETIME, message)
 }
 
+/// Reads the sign of a UTC offset, which may have been passed as a separator. An offset that
+/// begins with `TZM` is positive.
+fn zone_sign(reader: &mut Reader<'_>, known: &str) {
+    let mut sign = 1;
+    if known == "TZH" {
+        let passed = reader.skipped > 0 && reader.passed.ends_with('-');
+        sign = if passed || reader.rest.starts_with('-') { -1 } else { 1 };
+        if reader.rest.starts_with(['+', '-']) {
+            reader.rest = &reader.rest[1..];
+        }
+    }
+    reader.fields.entry("zone sign").or_insert(sign);
+}
+
+/// The UTC offset in seconds, if there is one.
+fn zone(reader: &Reader<'_>, text: &str) -> Result<Option<i64>, SqlError> {
+    let Some(sign) = reader.fields.get("zone sign") else { return Ok(None) };
+    let (hours, minutes) = (reader.get("TZH", 0), reader.get("TZM", 0));
+    match (0..=15).contains(&hours) && (0..60).contains(&minutes) {
+        true => Ok(Some(sign * (hours * 60 + minutes) * 60)),
+        false => {
+            let message = format!("time zone displacement out of range: \"{}\"", clipped(text));
+            Err(SqlError::new("22009", message))
+        }
+    }
+}
+
 /// The rest of a text, and the fields that were read.
 struct Reader<'t> {
     rest: &'t str,
+    /// The separator that was passed last.
+    passed: &'t str,
     /// Blanks and separators that were passed and that the pattern has not named.
     skipped: i32,
     fields: BTreeMap<&'static str, i64>,
@@ -108,7 +142,7 @@ impl Reader<'_> {
     fn pass_separator(&mut self) {
         self.skipped -= 1;
         if self.rest.starts_with(|c: char| c.is_ascii() && !c.is_ascii_alphanumeric()) {
-            self.rest = &self.rest[1..];
+            (self.passed, self.rest) = self.rest.split_at(1);
             self.skipped += 1;
         }
     }
@@ -121,7 +155,7 @@ impl Reader<'_> {
 
     fn field(&mut self, known: &'static str, is_free: bool) -> Result<(), SqlError> {
         match known {
-            "TZ" | "TZH" | "TZM" | "OF" => return Err(unsupported(known)),
+            "TZ" | "OF" => return Err(unsupported(known)),
             "RM" => {
                 // Longer names precede their prefixes.
                 let mut months: Vec<i64> = (1..=12).collect();
@@ -355,7 +389,8 @@ mod tests {
 
     fn read_as(text: &str, pattern: &str) -> String {
         match read(text, pattern) {
-            Ok(micros) => {
+            Ok((micros, ahead)) => {
+                let micros = micros - ahead.unwrap_or(0) * SECOND_US;
                 let (year, month, day) = civil(micros.div_euclid(DAY_US));
                 let within = micros.rem_euclid(DAY_US);
                 let clock = [within / HOUR_US, within / MINUTE_US % 60, within / SECOND_US % 60];
@@ -435,6 +470,9 @@ mod tests {
             ),
             ("2005-01-01 1", "YYYY-MM-DD IW", "22007: invalid combination of date conventions"),
             ("2000", "YYYY FX", "2000-1-1 0:0:0.0"),
+            ("2000-01-01 10:00 +02", "YYYY-MM-DD HH24:MI TZH", "2000-1-1 8:0:0.0"),
+            ("2000-01-01 10:00 -02:30", "YYYY-MM-DD HH24:MI TZH:TZM", "2000-1-1 12:30:0.0"),
+            ("2000-01-01 10:00-2", "YYYY-MM-DD HH24:MITZH", "2000-1-1 12:0:0.0"),
         ];
         for (text, pattern, expected) in all {
             assert_eq!(read_as(text, pattern), expected, "{text} as {pattern}");

@@ -3,7 +3,8 @@
 //! Months and days are added to the local time, hours and smaller units to the instant. So a day
 //! later is the same hour, even across a change of daylight saving time.
 
-use super::times;
+use super::times::{self, ShownZone};
+use super::{read_times, show_spans};
 use crate::dates::{DAYS, civil, days};
 use crate::datum::Datum;
 use crate::error::{SqlError, clipped, code};
@@ -63,6 +64,11 @@ pub enum TimeFunc {
     IsFinite,
     CurrentTime,
     LocalTimeOfDay,
+    /// `to_char` of an instant and a pattern; of an interval and a pattern.
+    ShowMoment,
+    ShowSpan,
+    /// `to_timestamp` of a text and a pattern.
+    ReadMoment,
 }
 
 impl TimeFunc {
@@ -70,7 +76,8 @@ impl TimeFunc {
     pub(crate) fn asks_around(self, args: usize) -> bool {
         use TimeFunc::*;
         match self {
-            Read | ZonedClock | PlusMoment | ZoneField | CurrentTime | LocalTimeOfDay => true,
+            Read | ZonedClock | PlusMoment | ZoneField | CurrentTime | LocalTimeOfDay
+            | ShowMoment | ReadMoment => true,
             Age => args < 2,
             TruncMoment => args < 3,
             _ => false,
@@ -331,6 +338,20 @@ pub(super) fn call(
             Datum::Timestamp(micros) | Datum::Int(micros) => !is_infinite(micros),
             _ => true,
         }),
+        ShowMoment => {
+            around.budget.charge(16 * text(1).len())?;
+            let wall = Datum::Timestamp(zone.local(time(0)));
+            times::to_char(&wall, text(1), &ShownZone::at(zone, time(0)))
+        }
+        ShowSpan => {
+            around.budget.charge(16 * text(1).len())?;
+            show_spans::to_char(span(0), text(1))?
+        }
+        ReadMoment => {
+            let (wall, ahead) = read_times::read(text(0), text(1))?;
+            let to = |wall| ahead.map_or(zone.instant(wall), |ahead| wall - ahead * SECOND_US);
+            Datum::Timestamp(moved(wall, to)?)
+        }
         CurrentTime | LocalTimeOfDay => {
             let within = zone.local(around.begun_us).rem_euclid(DAY_US);
             match func {

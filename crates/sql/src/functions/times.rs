@@ -44,6 +44,23 @@ struct Parts {
     micros: i64,
 }
 
+/// The zone that the patterns `TZ`, `TZH`, `TZM` and `OF` show.
+#[derive(Clone, Default)]
+pub(super) struct ShownZone {
+    /// Its abbreviation; empty for local times.
+    letters: String,
+    /// Its UTC offset in seconds.
+    ahead: i64,
+}
+
+impl ShownZone {
+    /// The zone at an instant.
+    pub(super) fn at(zone: &Zone, moment: i64) -> ShownZone {
+        let letters = if is_infinite(moment) { String::new() } else { zone.abbreviation(moment) };
+        ShownZone { letters, ahead: zone.ahead(moment) / SECOND_US }
+    }
+}
+
 impl Parts {
     fn of(micros: i64) -> Parts {
         let (day_number, within) = (micros.div_euclid(DAY_US), micros.rem_euclid(DAY_US));
@@ -192,37 +209,36 @@ pub(super) fn roman(month: i64) -> &'static str {
     ROMAN[(month - 1) as usize]
 }
 
-/// A time in the format of a pattern: `YYYY-MM-DD HH24:MI:SS`, `FMDay, DDth "of" Month`.
-///
-/// # Errors
-/// 0A000 for fields that show the zone.
-pub(super) fn to_char(value: &Datum, pattern: &str) -> Result<Datum, SqlError> {
-    let Datum::Timestamp(micros) = *value else { return Ok(Datum::Null) };
-    if is_infinite(micros) {
-        return Ok(Datum::Null);
+/// A local time in the format of a pattern: `YYYY-MM-DD HH24:MI:SS`, `FMDay, DDth "of" Month`.
+pub(super) fn to_char(value: &Datum, pattern: &str, zone: &ShownZone) -> Datum {
+    let Datum::Timestamp(micros) = *value else { return Datum::Null };
+    if is_infinite(micros) || pattern.is_empty() {
+        return Datum::Null;
     }
-    let (times, mut text) = (Parts::of(micros), String::new());
-    for part in time_patterns::parts(pattern) {
-        match part {
-            Part::Quoted(sign) | Part::Sign(sign) => text.push(sign),
-            Part::Field(field) => text.push_str(&shown(&times, field)?),
-        }
-    }
-    Ok(Datum::Text(text))
+    let times = Parts::of(micros);
+    let shown = time_patterns::parts(pattern).into_iter().map(|part| match part {
+        Part::Quoted(sign) | Part::Sign(sign) => String::from(sign),
+        Part::Field(field) => shown(&times, field, zone),
+    });
+    Datum::Text(shown.collect())
 }
 
-/// One field, padded with blanks or zeros unless it has `FM`.
-fn shown(parts: &Parts, field: Field) -> Result<String, SqlError> {
-    let letters = |name: &str| match field.letters {
+/// The letters of a name in the case of its field.
+fn in_case(name: &str, field: Field) -> String {
+    match field.letters {
         Letters::Capitals => name.to_uppercase(),
         Letters::Name => name.to_owned(),
         Letters::Small => name.to_lowercase(),
-    };
+    }
+}
+
+/// One field, padded with blanks or zeros unless it has `FM`.
+fn shown(parts: &Parts, field: Field, zone: &ShownZone) -> String {
     let name = |name: &str, width: usize| match field.is_plain || field.is_local {
-        true => letters(name),
-        false => format!("{:width$}", letters(name)),
+        true => in_case(name, field),
+        false => format!("{:width$}", in_case(name, field)),
     };
-    let either = |signs: [&str; 2], at: bool| Ok(letters(signs[usize::from(at)]));
+    let either = |signs: [&str; 2], at: bool| in_case(signs[usize::from(at)], field);
     let (iso_year, iso_week) = parts.week();
     // There is no year 0: the year before 1 is 1 BC.
     let counted = |year: i64| if year > 0 { year } else { 1 - year };
@@ -230,20 +246,29 @@ fn shown(parts: &Parts, field: Field) -> Result<String, SqlError> {
     let week_day = (parts.weekday() + 6).rem_euclid(7) + 1;
     let within = (parts.hour * 60 + parts.minute) * 60 + parts.second;
     let fraction = |digits: usize| (parts.micros / 10i64.pow(6 - digits as u32), digits);
+    let (sign, ahead) = (if zone.ahead < 0 { '-' } else { '+' }, zone.ahead.abs());
     // A number, and its minimal number of digits.
     let (number, width) = match field.name {
         "A.D." | "B.C." => return either(["A.D.", "B.C."], parts.year <= 0),
         "AD" | "BC" => return either(["AD", "BC"], parts.year <= 0),
         "A.M." | "P.M." => return either(["A.M.", "P.M."], parts.hour >= 12),
         "AM" | "PM" => return either(["AM", "PM"], parts.hour >= 12),
-        "MONTH" => return Ok(name(MONTHS[(parts.month - 1) as usize], 9)),
-        "MON" => return Ok(name(&MONTHS[(parts.month - 1) as usize][..3], 0)),
-        "DAY" => return Ok(name(WEEKDAYS[parts.weekday() as usize], 9)),
-        "DY" => return Ok(name(&WEEKDAYS[parts.weekday() as usize][..3], 0)),
-        "RM" => return Ok(name(roman(parts.month), 4)),
-        "FX" => return Ok(String::new()),
-        "TZ" | "TZH" | "TZM" | "OF" => {
-            return Err(SqlError::unsupported(format!("the pattern {} of to_char", field.name)));
+        "MONTH" => return name(MONTHS[(parts.month - 1) as usize], 9),
+        "MON" => return name(&MONTHS[(parts.month - 1) as usize][..3], 0),
+        "DAY" => return name(WEEKDAYS[parts.weekday() as usize], 9),
+        "DY" => return name(&WEEKDAYS[parts.weekday() as usize][..3], 0),
+        "RM" => return name(roman(parts.month), 4),
+        "FX" => return String::new(),
+        "TZ" => return in_case(&zone.letters, field),
+        "TZH" => return format!("{sign}{:02}", ahead / 3600),
+        "TZM" => (ahead % 3600 / 60, 2),
+        "OF" => {
+            let width = if field.is_plain { 0 } else { 2 };
+            let hours = format!("{sign}{:0width$}", ahead / 3600);
+            return match ahead % 3600 / 60 {
+                0 => hours,
+                minutes => format!("{hours}:{minutes:02}"),
+            };
         }
         "HH24" => (parts.hour, 2),
         "HH12" | "HH" => ((parts.hour + 11) % 12 + 1, 2),
@@ -254,7 +279,7 @@ fn shown(parts: &Parts, field: Field) -> Result<String, SqlError> {
         "SSSS" | "SSSSS" => (within, 1),
         "Y,YYY" => {
             let shown = format!("{},{:03}", year / 1000, year % 1000);
-            return Ok(with_ordinal(shown, field.ordinal));
+            return with_ordinal(shown, field.ordinal);
         }
         "YYYY" => (year, 4),
         "YYY" => (year % 1000, 3),
@@ -280,13 +305,13 @@ fn shown(parts: &Parts, field: Field) -> Result<String, SqlError> {
         fraction_of => fraction(fraction_of[2..].parse().unwrap_or(6)),
     };
     // These digits are those behind a decimal point.
-    let is_fraction = matches!(field.name, "MS" | "US") || field.name.starts_with("FF");
-    let width = if field.is_plain && !is_fraction { 0 } else { width };
-    Ok(with_ordinal(format!("{number:0width$}"), field.ordinal))
+    let keeps_zeros = matches!(field.name, "MS" | "US" | "TZM") || field.name.starts_with("FF");
+    let width = if field.is_plain && !keeps_zeros { 0 } else { width };
+    with_ordinal(format!("{number:0width$}"), field.ordinal)
 }
 
 /// A number with its ordinal suffix; true for lower case.
-fn with_ordinal(mut number: String, ordinal: Option<bool>) -> String {
+pub(super) fn with_ordinal(mut number: String, ordinal: Option<bool>) -> String {
     let Some(is_small) = ordinal else { return number };
     let tens = number.len().checked_sub(2).map(|at| number.as_bytes()[at]);
     let ending = match number.as_bytes().last() {

@@ -171,7 +171,7 @@ impl<'s> Estimate<'s> {
                 let known = self.column(condition);
                 known.map_or(0.5, |column| column.equal_to(&Datum::Bool(true)))
             }
-            Expr::Inner(inner) if matches!(inner.asks, Asks::Exists | Asks::Member) => 0.5,
+            Expr::Inner(inner) if matches!(inner.asks, Asks::Exists | Asks::Any(_)) => 0.5,
             _ => BOUND,
         }
     }

@@ -28,7 +28,7 @@ use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::{Compare, Expr, conjuncts};
 use crate::functions::Func;
-use crate::plan::{Access, SpanOf};
+use crate::plan::{Access, Asks, SpanOf};
 use crate::prefix::Prefix;
 use crate::types::SqlType;
 use std::sync::Arc;
@@ -306,7 +306,9 @@ impl Finder<'_> {
             Expr::In(value, list, _) if **value == *part => {
                 list.iter().all(|one| self.is_known(one)).then(|| Values::These(list.clone()))
             }
-            Expr::Inner(inner) if inner.value.as_ref() == Some(part) => {
+            Expr::Inner(inner)
+                if inner.asks == Asks::Any(Compare::Eq) && inner.value == [part.clone()] =>
+            {
                 let known = inner.args.is_empty();
                 known.then(|| Values::Elements(condition.clone(), inner.inside.query.output[0].ty))
             }

@@ -207,7 +207,11 @@ pub(crate) fn relation_name(catalog: &Catalog, oid: i64) -> String {
         Some(name) => catalog.shown(&name),
         None => match super::own_view(oid) {
             Some(own) => own.name().written(),
-            None => system_name(oid).map_or_else(|| oid.to_string(), str::to_owned),
+            None => match system_relation(oid) {
+                Some(("pg_catalog", name)) => name.to_owned(),
+                Some((schema, name)) => format!("{schema}.{name}"),
+                None => oid.to_string(),
+            },
         },
     }
 }
@@ -227,7 +231,7 @@ pub(crate) fn is_visible_type(catalog: &Catalog, oid: i64) -> bool {
 pub(crate) fn is_visible(catalog: &Catalog, oid: i64) -> bool {
     match found_name(catalog, oid) {
         Some(name) => catalog.is_visible(&name),
-        None => system_name(oid).is_some(),
+        None => system_relation(oid).is_some_and(|(schema, _)| schema == "pg_catalog"),
     }
 }
 
@@ -249,10 +253,11 @@ fn found_name(catalog: &Catalog, oid: i64) -> Option<Name> {
     sequence.map(|sequence| sequence.full_name())
 }
 
-fn system_name(oid: i64) -> Option<&'static str> {
+/// The schema and the name of a relation of the system.
+fn system_relation(oid: i64) -> Option<(&'static str, &'static str)> {
     if let Some((_, name)) = OIDS.iter().find(|(known, _)| *known == oid) {
-        return Some(name);
+        return Some(("pg_catalog", name));
     }
     let at = usize::try_from(oid.checked_sub(FIRST_VIEW)?).ok()?;
-    TABLES.get(at).filter(|table| table.schema == "pg_catalog").map(|table| table.name)
+    TABLES.get(at).map(|table| (table.schema, table.name))
 }

@@ -80,8 +80,15 @@ fn object_name(catalog: &Catalog, around: &Surroundings, reg: Reg, number: i64) 
     match reg {
         Reg::Class => relation_name(catalog, number),
         Reg::Type => {
-            let name = u32::try_from(number).ok().and_then(|oid| catalog.type_name(oid, None));
-            name.unwrap_or_else(|| number.to_string())
+            let oid = u32::try_from(number).ok();
+            match oid.and_then(|oid| catalog.type_numbered(oid)) {
+                Some(SqlType::Char(_)) => "character".to_owned(),
+                Some(SqlType::Array(SqlType::Char(_))) => "character[]".to_owned(),
+                _ => {
+                    let name = oid.and_then(|oid| catalog.type_name(oid, None));
+                    name.unwrap_or_else(|| number.to_string())
+                }
+            }
         }
         Reg::Namespace => namespace_name(catalog, number),
         Reg::Procedure | Reg::Signature => procedure_name(catalog, reg, number),

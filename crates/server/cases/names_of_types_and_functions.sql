@@ -1,0 +1,22 @@
+-- Names of functions and types as values: what does not exist is refused.
+select 'now'::regproc, 'pg_catalog.array_in'::regproc, 'row_number'::regproc, '-'::regproc, 0::regproc;
+select 'nosuch'::regproc;
+select 'pg_catalog.nosuch'::regproc;
+select 'nosuchin'::regproc;
+select 'nosuch'::regclass;
+select 'nosuch'::regtype;
+prepare named as select $1::regproc;
+execute named('nosuch');
+select pg_typeof(1), pg_typeof('a'), pg_typeof('a'::char(3)), pg_typeof('a'::varchar(3)), pg_typeof(array[1]), pg_typeof(null), pg_typeof(now()), pg_typeof(1.5::numeric(5, 1));
+select pg_typeof(pg_typeof(1)), pg_typeof(1) = 'integer'::regtype, pg_typeof(1) in ('integer', 'bigint'), pg_typeof(1)::text || 'x', pg_typeof(1)::oid, format('%s', pg_typeof(true));
+create domain small as int check (value < 10);
+create type mood as enum ('sad', 'ok');
+select pg_typeof(1::small), pg_typeof('ok'::mood), pg_typeof(array['ok'::mood]);
+select t, count(*) from (select pg_typeof(x) as t from (values (1), (2)) v (x)) s group by t;
+drop domain small;
+drop type mood;
+create view one as select 1 as one;
+select pg_get_viewdef('one') is null, pg_get_viewdef('public.one'::text, true) = pg_get_viewdef('one'::regclass, true);
+select pg_get_viewdef('nosuch');
+drop view one;
+select 'information_schema.tables'::regclass, 'pg_class'::regclass, 'pg_catalog.pg_class'::regclass;

@@ -1,0 +1,28 @@
+-- A real becomes a numeric of six digits, by casts, assignments, parameters and ALTER TYPE.
+create table r(id int primary key, f float4, n numeric, m numeric(6, 2));
+insert into r values (1, 1.1, 1.1::float4, 1.1::float4), (2, 16777216, 16777216::float4, 0), (3, -0.1, '1e20'::float4, 1234.567::float4);
+select * from r order by id;
+select f::numeric, round(f::numeric, 3), f::float8::numeric, f + 1::numeric, f::text::numeric from r order by id;
+insert into r select id + 10, f, f, f / 1e9 from r;
+update r set n = f where id < 3;
+select id, n, m from r order by id;
+prepare exact(float4) as select $1::numeric, $1::numeric(4, 1);
+execute exact(1.15);
+create view exacts as select id, f::numeric as n from r;
+select * from exacts where id < 4 order by id;
+drop view exacts;
+alter table r alter f type numeric;
+select id, f from r order by id;
+create table d(id int primary key, n numeric default 2.7::float4);
+insert into d (id) values (1);
+select n from d;
+create type mood as enum ('sad', 'ok');
+create table arrays(id int primary key, m mood[], d date[], u uuid[], i int[]);
+create table texts(id int primary key, m text[], d text[], u varchar[], i text[]);
+insert into arrays values (1, '{sad,NULL,ok}', '{2024-01-02}', '{a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11}', '{1,NULL,-2}');
+insert into texts select * from arrays;
+select * from texts;
+alter table arrays alter m type text[], alter d type text[], alter u type text[], alter i type text[];
+select * from arrays;
+drop table r, d, arrays, texts;
+drop type mood;
