@@ -65,6 +65,22 @@ pub(crate) fn question(name: &str, part: &Part) -> Option<String> {
             .to_owned(),
         "advice" => "select * from isomer.advice".to_owned(),
         "shard_keys" => "select * from isomer.shard_keys".to_owned(),
+        "gateways" => "select coalesce(name, '') as name, has_conductor, silent_ms, news_behind \
+             from isomer.gateways order by name"
+            .to_owned(),
+        // The logs, checkpoints and replicas of each site, as its own process tells.
+        "logs" => "select substring(labels from 'site=\"([^\"]*)') as site, \
+             max(value) filter (where name = 'isomer_log_kept_bytes') as kept, \
+             max(value) filter (where name = 'isomer_checkpoint_age_seconds') as age_s, \
+             max(value) filter (where name = 'isomer_checkpoint_duration_seconds') as took_s, \
+             max(value) filter (where name = 'isomer_checkpoint_bytes') as bytes, \
+             max(value) filter (where name = 'isomer_checkpoint_running') as running, \
+             max(value) filter (where name = 'isomer_checkpoint_failed') as failed, \
+             max(value) filter (where name = 'isomer_replication_lag_seconds') as lag_s \
+             from isomer.all_metrics where name in ('isomer_log_kept_bytes', 'isomer_checkpoint_age_seconds', \
+             'isomer_checkpoint_duration_seconds', 'isomer_checkpoint_bytes', 'isomer_checkpoint_running', \
+             'isomer_checkpoint_failed', 'isomer_replication_lag_seconds') group by 1 order by length(substring(labels from 'site=\"([^\"]*)')), 1"
+            .to_owned(),
         "decisions" => "select * from isomer.decisions order by number desc".to_owned(),
         "benefit" => "select * from isomer.benefit".to_owned(),
         "changes" => "select * from isomer.changes order by number desc".to_owned(),
@@ -72,7 +88,7 @@ pub(crate) fn question(name: &str, part: &Part) -> Option<String> {
         "reconfigurations" => {
             // Not the plan, which may have many changes.
             "select number, reason, state, changes, made, rows, next, begun, ended, error, bytes, ends, \
-             quiet_p99_us, p99_us from isomer.reconfigurations order by number desc"
+             quiet_p99_us, p99_us, reversible from isomer.reconfigurations order by number desc"
                 .to_owned()
         }
         "sessions" => "select pid, usename, application_name, client_addr, state, wait_event_type, wait_event, \

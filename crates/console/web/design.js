@@ -59,7 +59,7 @@ export default async function design(main, live) {
       ["partitions", (r) => whole(r.of.reduce((all, x) => all + Number(x.partitions), 0)), "number"],
       ["replicated", (r) => whole(r.of.reduce((all, x) => all + Number(x.replicated), 0)), "number"],
       ["masters", (r) => bar(r.of.map((x) => [x.master, Number(x.partitions)]))],
-      ["shard key", (r) => r.about?.shard_by ?? "–"], ["backups", (r) => r.about?.backups ?? "–"],
+      ["shard key", (r) => r.about?.shard_by ?? "–"], ["backups", (r) => r.about?.backups ?? "–"], ["autopilot", (r) => r.about?.autopilot ?? "–"],
     ], "There is no table yet. CREATE TABLE makes one.")), detail);
   live.refresh = async () => { rows = await ask("heat"); drawHeat(); };
   live.onTheme = drawHeat;

@@ -21,6 +21,7 @@
 
 use isomer_cluster::{ChangeEvent, FailedOver};
 use isomer_design::{Key, TableId, Time};
+use isomer_sql::code;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -30,6 +31,8 @@ use std::path::{Path, PathBuf};
 
 /// Events of each kind that are kept.
 pub(crate) const KEPT_MAX: usize = 1000;
+/// Of these, the most actions that were refused for lack of rights.
+const DENIED_MAX: usize = 200;
 /// A file with more bytes, and twice of what is kept, is written anew.
 const BYTES_MAX: u64 = 4 << 20;
 /// Texts are cut to this.
@@ -89,6 +92,11 @@ impl Event {
             | Event::Action { at_us, .. } => *at_us,
             Event::Plan(plan) => plan.begun_us,
         }
+    }
+
+    /// True for an action that was refused for lack of rights.
+    fn is_denied(&self) -> bool {
+        matches!(self, Event::Action { outcome, .. } if outcome.starts_with(code::INSUFFICIENT_PRIVILEGE))
     }
 
     fn kind(&self) -> usize {
@@ -179,7 +187,13 @@ impl Kept {
             _ => last.partition_point(|other| other.at_us() <= event.at_us()),
         };
         last.insert(at, event);
-        if last.len() > KEPT_MAX {
+        // Who lacks a right cannot push out what others did.
+        let mut denied = last.iter().enumerate().filter(|(_, event)| event.is_denied());
+        let oldest = denied.next().map(|(at, _)| at);
+        let is_over = denied.count() >= DENIED_MAX;
+        if let Some(at) = oldest.filter(|_| is_over) {
+            last.remove(at);
+        } else if last.len() > KEPT_MAX {
             last.pop_front();
         }
     }
@@ -382,6 +396,19 @@ mod tests {
         let second = Chronicle::default();
         second.open(folder.path()).expect("it is read");
         assert_eq!(second.last(2), [action(1), action(2)]);
+    }
+
+    #[test]
+    fn refused_actions_push_out_each_other_only() {
+        let chronicle = Chronicle::default();
+        chronicle.add(action(1));
+        for at_us in 2..3000 {
+            let (user, client) = ("eve".to_owned(), String::new());
+            let (action, outcome) = ("checkpoint".to_owned(), "42501 no".to_owned());
+            chronicle.add(Event::Action { at_us, user, client, action, outcome });
+        }
+        let kept = chronicle.last(2);
+        assert_eq!((kept.len(), &kept[0]), (1 + DENIED_MAX, &action(1)));
     }
 
     #[test]

@@ -426,6 +426,7 @@ impl Engine {
                 },
                 table.shard_by().map_or(Datum::Null, Datum::Text),
                 Datum::Text(if found.is_ordered() { "ordered" } else { "snapshot" }.to_owned()),
+                DesignView::autopilot(self, table.id).map_or(Datum::Null, Datum::text),
             ])
         };
         catalog.tables.values().filter_map(row).collect()

@@ -5,9 +5,9 @@
 //!   the commit of its transaction       ─▶                                       at one site, or over several
 //! ```
 //!
-//! A shape is the text with literals as `?`, so it holds no value of a row and no password. The
-//! first [`SHAPES_MAX`] shapes have a count each, and all others share one. A map from texts to
-//! shapes saves reading a text again.
+//! A shape is the text with literals as `?`, so it holds no value of a row and no password. At most
+//! [`SHAPES_MAX`] shapes have a count each. When a new one comes, those that took the least time
+//! lose theirs to one that is shared. A map from texts to shapes saves reading a text again.
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -30,7 +30,7 @@ const TEXT_BYTES_MAX: usize = 2048;
 const SHAPE_BYTES_MAX: usize = 1000;
 /// Rows of commits over several sites are noted once in this time, in microseconds.
 const ACROSS_US: u64 = 1_000_000;
-/// The shape of all that have no place.
+/// The shape of all that have lost their place.
 const OTHERS: &str = "(other statements)";
 
 /// The counts of one shape.
@@ -88,6 +88,41 @@ impl Shape {
             across_us: count(),
             looked_us: count(),
         })
+    }
+
+    /// Adds the counts of a shape that has lost its place.
+    fn take(&self, other: &Shape) {
+        let sums = |shape: &Shape| {
+            [
+                &shape.calls,
+                &shape.errors,
+                &shape.total_us,
+                &shape.rows,
+                &shape.commits,
+                &shape.local,
+                &shape.ended,
+                &shape.sites,
+                &shape.shipped,
+            ]
+            .map(|sum| sum.load(Relaxed))
+        };
+        let own = [
+            &self.calls,
+            &self.errors,
+            &self.total_us,
+            &self.rows,
+            &self.commits,
+            &self.local,
+            &self.ended,
+            &self.sites,
+            &self.shipped,
+        ];
+        own.into_iter().zip(sums(other)).for_each(|(sum, more)| {
+            sum.fetch_add(more, Relaxed);
+        });
+        self.max_us.fetch_max(other.max_us.load(Relaxed), Relaxed);
+        self.min_us.fetch_min(other.min_us.load(Relaxed), Relaxed);
+        self.last_us.fetch_max(other.last_us.load(Relaxed), Relaxed);
     }
 
     /// The text without values.
@@ -182,8 +217,10 @@ impl Shapes {
         }
         let shape = {
             let (name, mut shapes) = (shape_of(text), self.shapes.lock());
-            let is_full = shapes.len() >= SHAPES_MAX && !shapes.contains_key(&name);
-            let name = if is_full { OTHERS.to_owned() } else { name };
+            if shapes.len() >= SHAPES_MAX && !shapes.contains_key(&name) {
+                make_room(&mut shapes);
+                self.texts.lock().clear();
+            }
             shapes.entry(name.clone()).or_insert_with(|| Shape::new(name)).clone()
         };
         if text.len() <= TEXT_BYTES_MAX {
@@ -202,6 +239,23 @@ impl Shapes {
         all.retain(|shape| shape.calls.load(Relaxed) > 0);
         all.sort_by_key(|shape| std::cmp::Reverse(shape.total_us.load(Relaxed)));
         all.iter().map(|shape| shape.row()).collect()
+    }
+}
+
+/// Adds the shapes that took the least time, a twentieth of all, to the one of all others.
+fn make_room(shapes: &mut BTreeMap<String, Arc<Shape>>) {
+    let others = shapes.entry(OTHERS.to_owned()).or_insert_with(|| Shape::new(OTHERS.to_owned()));
+    let others = others.clone();
+    let mut all: Vec<(u64, String)> = shapes
+        .iter()
+        .filter(|(name, _)| *name != OTHERS)
+        .map(|(name, shape)| (shape.total_us.load(Relaxed), name.clone()))
+        .collect();
+    all.sort_unstable();
+    for (_, name) in all.into_iter().take(SHAPES_MAX / 20) {
+        if let Some(shape) = shapes.remove(&name) {
+            others.take(&shape);
+        }
     }
 }
 

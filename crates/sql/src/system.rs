@@ -307,12 +307,16 @@ impl SystemTable {
         let catalog = own.as_ref().unwrap_or(catalog);
         let rows = match (self.of.schema, self.of.name) {
             // They show what other roles do.
-            ("isomer", "statements" | "all_statements" | "audit" | "advice" | "shard_keys")
+            ("isomer", "audit" | "advice" | "shard_keys")
                 if !around.identity.acts_as(DESIGN_ROLE) =>
             {
                 Vec::new()
             }
-            ("isomer", name) => around.design.rows(name, catalog),
+            ("isomer", "statements" | "all_statements") if !access.sees_all() => Vec::new(),
+            ("isomer", name) => {
+                let rows = around.design.rows(name, catalog);
+                if access.sees_all() { rows } else { access.without_keys(self.of.columns, rows) }
+            }
             ("pg_catalog", "pg_namespace") => {
                 let all = [
                     (PG_CATALOG, "pg_catalog"),

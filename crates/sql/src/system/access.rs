@@ -1,12 +1,16 @@
 //! Owners and rights in system tables.
 
-use super::text;
+use super::{DESIGN_ROLE, text};
 use crate::array;
 use crate::catalog::{Catalog, Name};
 use crate::datum::Datum;
 use crate::rights::check::acl_of;
-use crate::rights::{Acl, Identity, Item, Kind, Object, PUBLIC, Rights};
+use crate::rights::{Acl, Identity, Item, Kind, Object, PUBLIC, READ_ALL_STATS, Rights};
 use crate::transaction::Surroundings;
+use crate::types::SqlType;
+
+/// Columns of the schema `isomer` that name keys of any table.
+const KEYED: [&str; 5] = ["trigger", "change", "plan", "next", "error"];
 
 /// The rights of the current role, to restrict what it sees.
 pub(super) struct Access<'a> {
@@ -26,6 +30,32 @@ impl<'a> Access<'a> {
         own.views.retain(|view| self.shows(view.oid, Kind::Table));
         own.sequences.retain(|sequence| self.shows(sequence.oid, Kind::Sequence));
         own
+    }
+
+    /// True for a role that sees the statements and keys of all others.
+    pub(super) fn sees_all(&self) -> bool {
+        self.identity.acts_as(DESIGN_ROLE) || self.identity.acts_as(READ_ALL_STATS)
+    }
+
+    /// The rows of a view of the schema `isomer` without keys of tables that the role has no rights
+    /// to: rows about such a relation are left out, and texts about changes of any table are NULL.
+    pub(super) fn without_keys(
+        &self,
+        columns: &[(&str, SqlType)],
+        mut rows: Vec<Vec<Datum>>,
+    ) -> Vec<Vec<Datum>> {
+        let at = |name: &str| columns.iter().position(|(column, _)| *column == name);
+        if let Some(at) = at("relation") {
+            let own = self.own();
+            let is_own =
+                |label: &str| own.tables.values().any(|it| it.part_labelled(label).is_some());
+            rows.retain(|row| row[at].as_text().is_none_or(is_own));
+            return rows;
+        }
+        for at in KEYED.iter().filter_map(|name| at(name)) {
+            rows.iter_mut().for_each(|row| row[at] = Datum::Null);
+        }
+        rows
     }
 
     fn shows(&self, relation: u32, kind: Kind) -> bool {

@@ -131,6 +131,7 @@ static COMMENTS: &[(&str, &str, &[&str])] = &[
             "backups that each commit waits for",
             "columns that rows are placed by, if they are not the primary key",
             "\"ordered\" if a total order serializes its transactions",
+            "mode of the autopilot for it, if it has one of its own",
         ],
     ),
     (

@@ -216,7 +216,7 @@ pub(super) static TABLES: &[Definition] = tables! {
     "information_schema" "schemata" ("catalog_name" NAME, "schema_name" NAME,
         "schema_owner" NAME)
     "isomer" "tables" ("name" TEXT, "partitions" I8, "masters" TEXT, "columns" I4, "indexes" I4,
-        "backups" TEXT, "shard_by" TEXT, "isolation" TEXT)
+        "backups" TEXT, "shard_by" TEXT, "isolation" TEXT, "autopilot" TEXT)
     "isomer" "partitions" ("relation" TEXT, "first_key" TEXT, "end_key" TEXT, "master" TEXT,
         "replicas" TEXT, "pinned" BOOL)
     "isomer" "fused" ("relation" TEXT, "key" TEXT, "home" TEXT, "site" TEXT)
