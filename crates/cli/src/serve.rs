@@ -375,6 +375,11 @@ fn serve(
     }
     let here = engine.database().sites().len();
     let sites = here + engine.database().sites_elsewhere().len();
+    #[cfg(feature = "console")]
+    let descriptors = match listen.http {
+        Some(_) => descriptors.saturating_sub(isomer_console::DESCRIPTORS_MAX),
+        None => descriptors,
+    };
     let connections_max = connections_max(args, descriptors, here)?;
     let tls = match (&args.tls_cert, &args.tls_key) {
         (Some(certificate), Some(key)) => {

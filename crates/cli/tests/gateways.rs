@@ -108,6 +108,18 @@ fn every_process_runs_sql_and_may_be_killed() {
         let rows = rows.by_ref().take_while(|row| !row.trim().is_empty()).collect::<Vec<_>>();
         rows.len() == 5 && rows.iter().all(|row| row.trim().ends_with("none"))
     });
+    let told = "select 'changes ' || count(*) from isomer.changes where relation <> 'counted'
+                union all select 'plans ' || count(*) from isomer.reconfigurations
+                union all select number || ' ' || plan from isomer.proposals order by 1";
+    let mut first = clients(&ports[..1]).remove(0);
+    first.batch_execute("alter system propose 'split accounts at 3'").expect("a proposal");
+    first.batch_execute("alter system reconfigure 'split accounts at 2'").expect("a plan");
+    let ended = "select count(*) from isomer.reconfigurations where state = 'done'";
+    wait_for("the plan has ended", || one(&mut first, ended) != "0");
+    // The others are told of proposals every ten seconds.
+    std::thread::sleep(Duration::from_secs(11));
+    let before = first.simple_query(told).expect("views");
+    drop(first);
     // The conductor's.
     let _back = while_transferring(&ports[1..], || {
         // Another process has the conductor before this one is back.
@@ -131,7 +143,25 @@ fn every_process_runs_sql_and_may_be_killed() {
         let sum = one(&mut client, "select sum(v) from ordered where id < 1000");
         assert_eq!(sum, (i64::from(ACCOUNTS) * START).to_string());
     }
-    // The trail has outlived the process that had the conductor.
+    // The histories have outlived the process that had the conductor.
+    let texts = |rows: &[SimpleQueryMessage]| -> Vec<String> {
+        let text = |row: &SimpleQueryMessage| match row {
+            SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+            _ => None,
+        };
+        rows.iter().filter_map(text).collect()
+    };
+    let after = clients(&ports[1..2])[0].simple_query(told).expect("views");
+    for line in texts(&before) {
+        let (name, count) = line.split_once(' ').expect("two words");
+        let is_kept = |later: &String| match later.split_once(' ') {
+            Some((kind, more)) if kind == name => {
+                more == count || more.parse::<u64>().ok() >= count.parse().ok()
+            }
+            _ => false,
+        };
+        assert!(texts(&after).iter().any(is_kept), "{line}: {:?}", texts(&after));
+    }
     for client in &mut clients(&ports[1..]) {
         assert!(actions(client) >= audited);
     }

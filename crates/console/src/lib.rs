@@ -33,7 +33,7 @@
 //! | --- | --- |
 //! | [`routes`] | paths, headers, and access control |
 //! | [`pages`] | the files that a browser loads |
-//! | [`tls`] | HTTPS |
+//! | [`serve`](mod@serve) | connections, HTTPS |
 //! | [`sessions`] | log-in, cookies, connections |
 //! | [`questions`] | the SQL of questions and actions |
 //! | [`history`] | samples of the last hour, and their subscribers |
@@ -46,8 +46,8 @@ mod metrics;
 mod pages;
 mod questions;
 mod routes;
+mod serve;
 mod sessions;
-mod tls;
 
 use history::History;
 use isomer_server::{Figure, Load, Tls};
@@ -58,9 +58,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tls::Encrypted;
 use tokio::sync::oneshot;
 use tokio::time::MissedTickBehavior;
+use tokio_rustls::TlsAcceptor;
+
+/// The file descriptors that a console takes at most: a connection each, and both ends of that of
+/// each session to the server.
+pub const DESCRIPTORS_MAX: u64 =
+    (serve::CONNECTIONS_MAX + serve::REFUSED_MAX + 2 * sessions::SESSIONS_MAX) as u64;
 
 /// The most streams of samples.
 const VIEWERS_MAX: usize = 256;
@@ -137,21 +142,10 @@ impl Console {
             std::thread::Builder::new().name("isomer-console".to_owned()).spawn(move || {
                 runtime.block_on(async {
                     let sampler = tokio::spawn(sample(shared.clone()));
-                    let tls = shared.tls().cloned();
+                    let acceptor = shared.tls().map(|tls| TlsAcceptor::from(tls.config()));
                     let routes = routes::routes(shared);
-                    let serve = async {
-                        match tls {
-                            None => drop(axum::serve(listener, routes).await),
-                            Some(tls) => {
-                                let encrypted = Encrypted::new(listener, &tls);
-                                if let Ok(encrypted) = encrypted {
-                                    drop(axum::serve(encrypted, routes).await);
-                                }
-                            }
-                        }
-                    };
                     tokio::select! {
-                        () = serve => {}
+                        () = serve::serve(listener, acceptor, routes) => {}
                         _ = stopped => {}
                     }
                     sampler.abort();

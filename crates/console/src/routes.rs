@@ -1,17 +1,20 @@
 //! Paths, headers, and access control.
 
 use crate::questions::{Action, Part, question};
+use crate::serve::Peer;
 use crate::sessions::Session;
 use crate::{Shared, VIEWERS_MAX};
 use crate::{metrics, pages};
 use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HOST, LOCATION, ORIGIN, SET_COOKIE};
+use axum::http::header::{
+    CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HOST, LOCATION, ORIGIN, SET_COOKIE,
+};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use futures_util::stream::{self, Stream, StreamExt};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -159,13 +162,17 @@ struct Entry {
 }
 
 /// The page. The first request with the token of the link is logged in as the owner.
-async fn page(State(shared): Console, Query(entry): Query<Entry>) -> Response {
+async fn page(
+    State(shared): Console,
+    Extension(Peer(from)): Extension<Peer>,
+    Query(entry): Query<Entry>,
+) -> Response {
     let Some(token) = entry.token else { return pages::answer("index.html") };
     if let Some(socket) = &shared.options.socket
         && shared.sessions.spend(&token)
     {
         let port = shared.options.server.port();
-        let opened = shared.sessions.open_as_owner(socket, port, shared.now_us()).await;
+        let opened = shared.sessions.open_as_owner((socket, port), from, shared.now_us()).await;
         return match opened {
             Ok(cookie) => {
                 (StatusCode::SEE_OTHER, [(SET_COOKIE, cookie), (LOCATION, "/".to_owned())])
@@ -183,10 +190,14 @@ struct Login {
     password: String,
 }
 
-async fn login(State(shared): Console, Json(login): Json<Login>) -> Response {
+async fn login(
+    State(shared): Console,
+    Extension(Peer(from)): Extension<Peer>,
+    Json(login): Json<Login>,
+) -> Response {
     let server = shared.options.server;
     let now = shared.now_us();
-    match shared.sessions.open(server, &login.user, &login.password, now).await {
+    match shared.sessions.open((server, from), &login.user, &login.password, now).await {
         Ok(cookie) => ([(SET_COOKIE, cookie)], Json(json!({ "user": login.user }))).into_response(),
         Err(error) => refused(&error),
     }
@@ -277,7 +288,10 @@ async fn live(State(shared): Console, headers: HeaderMap) -> Response {
     }
     if shared.history.viewers() >= VIEWERS_MAX {
         let why = format!("{VIEWERS_MAX} pages watch already");
-        return problem(StatusCode::SERVICE_UNAVAILABLE, &why);
+        let mut refused = problem(StatusCode::SERVICE_UNAVAILABLE, &why);
+        // A viewer that does not watch holds no connection.
+        refused.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        return refused;
     }
     Sse::new(samples(&shared)).keep_alive(KeepAlive::default()).into_response()
 }

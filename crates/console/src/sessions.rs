@@ -8,7 +8,7 @@ use axum::http::HeaderMap;
 use axum::http::header::COOKIE;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use tokio_postgres::{Client, Config, Error, NoTls};
@@ -80,14 +80,14 @@ impl Sessions {
     /// Those of the server.
     pub(crate) async fn open(
         &self,
-        server: SocketAddr,
+        (server, from): (SocketAddr, IpAddr),
         user: &str,
         password: &str,
         now_us: i64,
     ) -> Result<String, Error> {
         let mut config = Config::new();
         config.host(server.ip().to_string()).port(server.port()).user(user).password(password);
-        self.connect(config, user, now_us).await
+        self.connect(config, (user, from), now_us).await
     }
 
     /// Opens a session as the owner of the database, over the Unix socket.
@@ -96,17 +96,23 @@ impl Sessions {
     /// Those of the server.
     pub(crate) async fn open_as_owner(
         &self,
-        socket: &Path,
-        port: u16,
+        (socket, port): (&Path, u16),
+        from: IpAddr,
         now_us: i64,
     ) -> Result<String, Error> {
         let mut config = Config::new();
         config.host_path(socket).port(port).user(OWNER);
-        self.connect(config, OWNER, now_us).await
+        self.connect(config, (OWNER, from), now_us).await
     }
 
-    async fn connect(&self, mut config: Config, user: &str, now_us: i64) -> Result<String, Error> {
-        config.dbname("isomer").application_name("isomer console");
+    /// The server sees the address of the browser as the name of an application.
+    async fn connect(
+        &self,
+        mut config: Config,
+        (user, from): (&str, IpAddr),
+        now_us: i64,
+    ) -> Result<String, Error> {
+        config.dbname("isomer").application_name(format!("isomer console for {from}"));
         let (client, connection) = config.connect(NoTls).await?;
         tokio::spawn(connection);
         client.batch_execute(TIMEOUT).await?;

@@ -592,7 +592,7 @@ fn advice_becomes_a_proposal_that_says_what_it_brought() {
     until(&mut client, "select state from isomer.proposals where number = 1", "done");
     // The second of the last change belongs to neither side.
     client.batch_execute("select pg_sleep(1.1)").expect("a pause");
-    let brought = "select before_at_one_site_percent < 10 and after_at_one_site_percent > 80 \
+    let brought = "select before_at_one_site_percent < 50 and after_at_one_site_percent > 80 \
          and after_transactions > 20 and after_mean_us > 0 from isomer.proposals where number = 1";
     // A second is measured when it is over, and a loaded machine samples fewer transactions.
     let has_brought = (0..200).any(|_| {

@@ -40,9 +40,20 @@ export default async function design(main, live) {
     scale.replaceChildren(el("span", {}, "few", el("span", { class: `scale ${matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"}` }), "many accesses"),
       el("span", {}, `${whole(ranges)} ranges of ${relations.length} ${relations.length === 1 ? "relation" : "relations"}`));
   };
-  const [placements, tables, sites] = await Promise.all([ask("placements", { limit: 500 }), ask("tables", { limit: 500 }), ask("sites")]);
-  const byTable = new Map();
-  for (const found of placements) byTable.set(found.relation, [...(byTable.get(found.relation) || []), found]);
+  const sites = await ask("sites"), list = el("div");
+  const drawTables = async () => {
+    const [placements, tables] = await Promise.all([ask("placements", { limit: 500 }), ask("tables", { limit: 500 })]);
+    const byTable = new Map();
+    for (const found of placements) byTable.set(found.relation, [...(byTable.get(found.relation) || []), found]);
+    if (list.contains(document.activeElement)) return;
+    list.replaceChildren(part("Relations", "Choose a relation to see its partitions.", table([...byTable.keys()].map((name) => ({ name, of: byTable.get(name), about: tables.find((t) => t.name === name) })), [
+      ["relation", (r) => el("button", { class: "link", onclick: () => partitions(r.name).catch(fail) }, r.name)],
+      ["partitions", (r) => whole(r.of.reduce((all, x) => all + Number(x.partitions), 0)), "number"],
+      ["replicated", (r) => whole(r.of.reduce((all, x) => all + Number(x.replicated), 0)), "number"],
+      ["masters", (r) => bar(r.of.map((x) => [x.master, Number(x.partitions)]))],
+      ["shard key", (r) => r.about?.shard_by ?? "–"], ["backups", (r) => r.about?.backups ?? "–"], ["autopilot", (r) => r.about?.autopilot ?? "–"],
+    ], "There is no table yet. CREATE TABLE makes one.")));
+  };
   const partitions = async (name) => {
     const found = await ask("partitions", { relation: name, limit: 500 });
     detail.replaceChildren(part(`Partitions of ${name}`, found.length === 500 ? "The first 500. Choose one to see why it is where it is." : "Choose one to see why it is where it is.",
@@ -54,14 +65,8 @@ export default async function design(main, live) {
   main.append(el("div", { class: "title" }, el("h1", {}, "Design"), row(pick, choose)),
     part("Accesses by key range over time", "Each row is a range of keys, and the strip at its left has the colour of its master. Choose a range to see why it is there.",
       el("div", { class: "key" }, ...sites.map((s) => site(s.site)), scale), el("p"), heat.box, empty), history,
-    part("Relations", "Choose a relation to see its partitions.", table([...byTable.keys()].map((name) => ({ name, of: byTable.get(name), about: tables.find((t) => t.name === name) })), [
-      ["relation", (r) => el("button", { class: "link", onclick: () => partitions(r.name).catch(fail) }, r.name)],
-      ["partitions", (r) => whole(r.of.reduce((all, x) => all + Number(x.partitions), 0)), "number"],
-      ["replicated", (r) => whole(r.of.reduce((all, x) => all + Number(x.replicated), 0)), "number"],
-      ["masters", (r) => bar(r.of.map((x) => [x.master, Number(x.partitions)]))],
-      ["shard key", (r) => r.about?.shard_by ?? "–"], ["backups", (r) => r.about?.backups ?? "–"], ["autopilot", (r) => r.about?.autopilot ?? "–"],
-    ], "There is no table yet. CREATE TABLE makes one.")), detail);
-  live.refresh = async () => { rows = await ask("heat"); drawHeat(); };
+    list, detail);
+  live.refresh = async () => { rows = await ask("heat"); drawHeat(); await drawTables(); };
   live.onTheme = drawHeat;
   await live.refresh();
 }

@@ -25,7 +25,8 @@ function progress(plan) {
 /** The 99th percentile of transactions before and during a plan. */
 function disturbance(plan) {
   if (!plan.p99_us) return "too few transactions";
-  return plan.quiet_p99_us ? `${us(plan.quiet_p99_us)} before, ${us(plan.p99_us)} since` : `${us(plan.p99_us)} since`;
+  const when = plan.ended ? "while it ran" : "since";
+  return plan.quiet_p99_us ? `${us(plan.quiet_p99_us)} before, ${us(plan.p99_us)} ${when}` : `${us(plan.p99_us)} ${when}`;
 }
 
 export default async function jobs(main, live) {

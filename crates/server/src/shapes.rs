@@ -5,7 +5,7 @@
 //!   the commit of its transaction       ─▶                                       at one site, or over several
 //! ```
 //!
-//! A shape is the text with literals as `?`, so it holds no value of a row and no password. At most
+//! A shape is the text without comments and with literals as `?`, so it holds no value of a row and no password. At most
 //! [`SHAPES_MAX`] shapes have a count each. When a new one comes, those that took the least time
 //! lose theirs to one that is shared. A map from texts to shapes saves reading a text again.
 
@@ -356,9 +356,12 @@ pub(crate) fn shape_of(text: &str) -> String {
                 shape.push('?');
                 rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '.')).unwrap_or(rest.len())
             }
-            c if c.is_whitespace() => {
-                shape.push(' ');
-                rest.find(|c: char| !c.is_whitespace()).unwrap_or(rest.len())
+            c if c.is_whitespace() || comment(rest).is_some() => {
+                if !shape.ends_with(' ') {
+                    shape.push(' ');
+                }
+                let blanks = rest.find(|c: char| !c.is_whitespace()).unwrap_or(rest.len());
+                comment(rest).unwrap_or(blanks)
             }
             c => {
                 shape.push(c);
@@ -367,7 +370,7 @@ pub(crate) fn shape_of(text: &str) -> String {
         };
         rest = &rest[used..];
     }
-    shape
+    shape.trim().to_owned()
 }
 
 /// The length of a quoted literal, for which the shape gets a `?`. A letter before it belongs to
@@ -390,6 +393,28 @@ fn literal(rest: &str, shape: &mut String) -> usize {
         }
     }
     bytes.len()
+}
+
+/// The length of a comment, which may have others inside.
+fn comment(rest: &str) -> Option<usize> {
+    if rest.starts_with("--") {
+        return Some(rest.find('\n').unwrap_or(rest.len()));
+    }
+    if !rest.starts_with("/*") {
+        return None;
+    }
+    let (bytes, mut depth, mut at) = (rest.as_bytes(), 0usize, 0);
+    while at < bytes.len() {
+        match bytes.get(at..at + 2) {
+            Some(b"/*") => (depth, at) = (depth + 1, at + 2),
+            Some(b"*/") => (depth, at) = (depth - 1, at + 2),
+            _ => at += 1,
+        }
+        if depth == 0 {
+            return Some(at);
+        }
+    }
+    Some(rest.len())
 }
 
 /// The length of `$tag$ .. $tag$`.
@@ -424,6 +449,7 @@ mod tests {
             ("create user x password 'secret", "create user x password ?"),
             ("select $tag$it's 1$tag$, 2", "select ?, ?"),
             ("é", "é"),
+            ("/* 'a' /* b */ */ select --c\n 1 - -2 /* d", "select ? - -?"),
         ] {
             assert_eq!(shape_of(text), shape);
         }

@@ -7,7 +7,7 @@
 
 use super::blocks::Blocks;
 use isomer_design::{Key, KeyRange, SiteId, TableId};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 /// The first line of the text form.
@@ -16,7 +16,8 @@ const VERSION: &str = "away 1";
 /// All ranges that are away from home, without overlap, and the cuts made for them.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Away {
-    moved: Vec<Moved>,
+    /// By table and first key.
+    moved: BTreeMap<(TableId, Key), Moved>,
     cuts: BTreeSet<(TableId, Key)>,
 }
 
@@ -44,7 +45,7 @@ impl Away {
 
     /// All ranges that are away.
     pub fn iter(&self) -> impl Iterator<Item = &Moved> {
-        self.moved.iter()
+        self.moved.values()
     }
 
     /// Records a cut of a partition at a key.
@@ -60,26 +61,32 @@ impl Away {
     /// Records the move of a range. A range that was already away keeps its first home; a range
     /// that has gone home is forgotten.
     pub fn moved(&mut self, table: TableId, range: &KeyRange, from: SiteId, to: SiteId) {
-        let is_of =
-            |moved: &Moved| moved.table == table && !moved.range.intersection(range).is_empty();
-        let home = self.moved.iter().find(|moved| is_of(moved)).map_or(from, |moved| moved.home);
-        let mut left = Vec::new();
-        for moved in std::mem::take(&mut self.moved) {
-            match is_of(&moved) {
-                true => left.extend(without(moved, range)),
-                false => left.push(moved),
-            }
+        let before = (table, range.start.clone());
+        let first = self.moved.range(..&before).next_back();
+        let first = first.filter(|(_, moved)| overlap(moved, table, range));
+        let rest = self.moved.range(before.clone()..);
+        let rest = rest.take_while(|(_, moved)| overlap(moved, table, range));
+        let overlapping: Vec<_> =
+            first.into_iter().chain(rest).map(|(key, _)| key.clone()).collect();
+        let mut home = None;
+        for key in overlapping {
+            let moved = self.moved.remove(&key).expect("it was just found");
+            home.get_or_insert(moved.home);
+            without(moved, range).into_iter().for_each(|part| self.put(part));
         }
+        let home = home.unwrap_or(from);
         if home != to {
-            left.push(Moved { table, range: range.clone(), home });
+            self.put(Moved { table, range: range.clone(), home });
         }
-        left.sort_by(|a, b| (a.table, &a.range.start).cmp(&(b.table, &b.range.start)));
-        self.moved = left;
+    }
+
+    fn put(&mut self, moved: Moved) {
+        self.moved.insert((moved.table, moved.range.start.clone()), moved);
     }
 
     /// Forgets a site that is to be removed: its ranges are at home where they are now.
     pub fn forget_home(&mut self, site: SiteId) {
-        self.moved.retain(|moved| moved.home != site);
+        self.moved.retain(|_, moved| moved.home != site);
     }
 
     /// The blocks that are away and have cooled, with their homes. A block has cooled if its share
@@ -93,13 +100,13 @@ impl Away {
         let within = move |moved: &'a Moved| {
             blocks.within(moved.table, &moved.range).map(move |block| (block, moved.home))
         };
-        self.moved.iter().flat_map(within).filter(move |(block, _)| share(*block) < cool)
+        self.moved.values().flat_map(within).filter(move |(block, _)| share(*block) < cool)
     }
 
     /// The text form, for [`Away::parse`].
     pub fn to_text(&self) -> String {
         let mut text = format!("{VERSION}\n");
-        for Moved { table, range, home } in &self.moved {
+        for Moved { table, range, home } in self.moved.values() {
             let end = range.end.as_ref().map_or("-".to_owned(), hex);
             let _ = writeln!(text, "moved {} {} {end} {}", table.0, hex(&range.start), home.0);
         }
@@ -133,13 +140,18 @@ impl Away {
                     end => Some(unhex(end)?),
                 };
                 let (table, home) = (TableId(table.parse().ok()?), SiteId(home.parse().ok()?));
-                self.moved.push(Moved { table, range: KeyRange::new(unhex(start)?, end), home });
+                self.put(Moved { table, range: KeyRange::new(unhex(start)?, end), home });
             }
             ["cut", table, at] => self.cut(TableId(table.parse().ok()?), unhex(at)?),
             _ => return None,
         }
         Some(())
     }
+}
+
+/// True if a moved range has keys of this range of a table.
+fn overlap(moved: &Moved, table: TableId, range: &KeyRange) -> bool {
+    moved.table == table && !moved.range.intersection(range).is_empty()
 }
 
 /// The parts of a moved range outside `range`.

@@ -252,8 +252,12 @@ impl Journal {
             if now_ns.saturating_sub(entry.at_ns) > effect_ns {
                 return false;
             }
-            let is_made = !entry.fates.contains(&ChangeResult::Open);
-            if is_made && entry.ranges.iter().any(|range| range.is_touched_by(footprint)) {
+            let is_made = |fate: &ChangeResult| matches!(fate, ChangeResult::Made(_));
+            let has_ended = !entry.fates.contains(&ChangeResult::Open);
+            if has_ended
+                && entry.fates.iter().any(is_made)
+                && entry.ranges.iter().any(|range| range.is_touched_by(footprint))
+            {
                 entry.took_us += took_us;
                 let effect = &mut entry.effect;
                 effect.seen += 1;

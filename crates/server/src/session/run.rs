@@ -607,10 +607,18 @@ fn count_shape(session: &mut Session, took: Duration, is_control: bool) {
     }
 }
 
+/// The beginning of the application name of connections of the console.
+const CONSOLE: &str = "isomer console";
+
 /// Notes what the statement that runs has done, for the audit trail.
 fn audited(session: &Session, result: &Result<(), SqlError>) {
     let shown = session.activity.shown();
-    let client = shown.client_address.as_deref().unwrap_or("local");
+    let address = shown.client_address.as_deref().unwrap_or("local");
+    // For its browsers, the console has connections of its own.
+    let client = match shown.application.starts_with(CONSOLE) {
+        true => &format!("{address}, {}", shown.application),
+        false => address,
+    };
     // Only texts about the design have no secrets.
     let text = match &session.shape {
         Some(shape) if !is_about_design(&shown.text) => shape.text().to_owned(),
