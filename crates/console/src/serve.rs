@@ -22,7 +22,7 @@ use tokio_rustls::TlsAcceptor;
 
 /// Connections at a time: the streams of [`crate::VIEWERS_MAX`] viewers, and requests.
 pub(crate) const CONNECTIONS_MAX: usize = 320;
-/// Connections that are being told that there are too many.
+/// Refused connections that wait for the reason.
 pub(crate) const REFUSED_MAX: usize = 32;
 /// The time for a refused connection to send its request.
 const FAREWELL: Duration = Duration::from_secs(1);

@@ -187,7 +187,7 @@ impl Kept {
             _ => last.partition_point(|other| other.at_us() <= event.at_us()),
         };
         last.insert(at, event);
-        // Who lacks a right cannot push out what others did.
+        // A role without rights cannot push out the actions of others.
         let mut denied = last.iter().enumerate().filter(|(_, event)| event.is_denied());
         let oldest = denied.next().map(|(at, _)| at);
         let is_over = denied.count() >= DENIED_MAX;
