@@ -7,8 +7,8 @@
 //!
 //! A shape is the text without comments and with literals as `?`, so it holds no value of a row and
 //! no password. At most [`SHAPES_MAX`] shapes have a count each. When a new one comes, those that
-//! took the least time lose theirs to one that is shared. A map from texts to shapes saves reading a
-//! text again.
+//! took the least time lose theirs to one that is shared. A map from texts to shapes saves reading
+//! a text again.
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
