@@ -10,7 +10,7 @@ mod run;
 
 use cluster::up::{Ended, client_at, code, one, pid_of, three};
 use cluster::wait_for;
-use postgres::Client;
+use postgres::{Client, SimpleQueryMessage};
 use run::isomer;
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;

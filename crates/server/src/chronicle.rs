@@ -440,7 +440,7 @@ mod tests {
         let second = Chronicle::default();
         second.open(folder.path()).expect("it is read");
         let told: Vec<_> = second.plans().iter().map(|it| (it.number, it.ended_us)).collect();
-        assert_eq!(told, [(2, None), (1, Some(30))], "the second was interrupted");
+        assert_eq!(told, [(1, Some(30)), (2, None)], "the second was interrupted");
     }
 
     #[test]

@@ -13,8 +13,9 @@
 use crate::advice;
 use crate::audit;
 use crate::backend::database;
+use crate::cells::Cell;
 use crate::copies;
-use crate::engine::questions::{Cell, Question, Reply, ToldLock, ask, locks};
+use crate::engine::questions::{Question, Reply, ToldLock, ask, locks};
 use crate::engine::{Engine, state};
 use crate::proposals;
 use isomer_cluster::Error;

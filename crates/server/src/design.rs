@@ -11,11 +11,12 @@ use crate::engine::ordered::{fused_rows, set_fused_rows, set_router};
 use crate::engine::questions::{blockers, locks};
 use crate::engine::{Engine, damaged, set_default_backups};
 use crate::figures::Figure;
+use crate::histories;
 use crate::limits::ended;
 use crate::loads::Load;
 use crate::numbers::NUMBERS;
 use crate::proposals;
-use crate::remembered::{self, View};
+use crate::remembered::View;
 use crate::restart;
 use crate::restraints;
 use crate::scrape;
@@ -380,7 +381,7 @@ impl DesignView for Engine {
             "benefit" => self.benefit_rows(),
             "autopilot" => self.autopilot_rows(),
             "metrics" => scrape::metric_rows(self),
-            "proposals" => remembered::rows(self, View::Proposals),
+            "proposals" => histories::rows(self, View::Proposals),
             "advice" => advice::advice_rows(self),
             "shard_keys" => advice::shard_key_rows(self, catalog),
             "heat" => proposals::heat_rows(self),
@@ -396,7 +397,7 @@ impl DesignView for Engine {
             "settings" => system_settings::setting_rows(self),
             "failovers" => audit::failover_rows(self),
             "audit" => audit::audit_rows(self),
-            _ => remembered::rows(self, View::Decisions),
+            _ => histories::rows(self, View::Decisions),
         }
     }
 }

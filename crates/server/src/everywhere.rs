@@ -23,7 +23,8 @@
 //! request to cancel, which comes before any login, costs a question to all gateways if its number
 //! is of another process; the limit of connections before login bounds that.
 
-use crate::engine::questions::{Cell, ToldCopy};
+use crate::cells::Cell;
+use crate::engine::questions::ToldCopy;
 use crate::loads::Load;
 use isomer_cluster::Database;
 use isomer_cluster::gateways::Replied;

@@ -38,7 +38,7 @@
 //! | `restraints`, `system_settings` | what strategies may do; settings of the whole database |
 //! | `conducted` | views and statements that the conductor's process answers |
 //! | `everywhere`, `sums` | the sessions of all gateways; sums of their counts |
-//! | `chronicle`, `remembered`, `audit`, `trail` | histories on disk; the audit trail, at all gateways |
+//! | `histories`, `chronicle`, `remembered`, `audit`, `trail` | histories on disk; the audit trail, at all gateways |
 //! | `shapes`, `tally`, `copies` | statements by shape; counts of rows; copies of partitions |
 //! | `analyze`, `autoanalyze` | statistics of tables, also by themselves |
 //! | `backend` | the transaction that statements run in |
@@ -87,6 +87,7 @@ mod audit;
 mod autoanalyze;
 mod autopilot;
 mod backend;
+mod cells;
 mod chronicle;
 mod clients;
 mod conducted;
@@ -110,6 +111,7 @@ mod grants;
 mod guesses;
 mod guests;
 mod heat;
+mod histories;
 mod indexes;
 mod limits;
 mod listener;
@@ -161,14 +163,13 @@ mod wire;
 pub use chronicle::Noted;
 pub use engine::{Engine, Source, take_over};
 pub use figures::{Figure, FigureValue};
+pub use histories::{keep_decisions, keep_histories, note_events};
 pub use loads::{Load, SiteLevels};
 pub use options::{ServerOptions, Trust};
 pub use passage::{Passage, PassageOptions, Traffic};
 pub use pilot::Decider;
 pub use process::{make_private_files, places, raise_limit, use_small_pages};
 pub use processes::Restarts;
-pub use reconfigure::{keep_histories, note_events};
-pub use remembered::keep_now as keep_decisions;
 pub use restart::let_restart;
 pub use server::Server;
 pub use size::{read_site_memory, show_site_memory};

@@ -12,10 +12,10 @@
 //! The statement ends when the plan has been validated and started. Tables have their SQL names.
 
 use crate::backend::database;
-use crate::chronicle::{Event, Noted, PlanTold, clipped, us};
-use crate::engine::{Engine, Told, mention};
+use crate::chronicle::{Event, PlanTold, clipped, us};
+use crate::engine::Engine;
 use crate::proposals::check_changes_are_on;
-use crate::remembered::{self, INTERRUPTED};
+use crate::remembered::INTERRUPTED;
 use isomer_cluster::{Control, Progress, Reconfiguration};
 use isomer_design::{Change, Design, Plan, SiteId, SiteSet, Step, Time};
 use isomer_plan::drain::{Copies, Move};
@@ -23,8 +23,6 @@ use isomer_sql::datum::Datum;
 use isomer_sql::parse::Reconfigure;
 use isomer_sql::{SqlError, code};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
-use std::path::Path;
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// The time before a plan with which it is compared.
@@ -152,34 +150,9 @@ fn told(engine: &Engine, it: &Reconfiguration, design: &Design) -> PlanTold {
     }
 }
 
-/// Keeps the histories in a folder from now on, and reads those that are there.
-///
-/// # Errors
-/// If a file cannot be read or written.
-pub fn keep_histories(engine: &Engine, folder: &Path) -> io::Result<()> {
-    remembered::open(engine, folder)?;
-    engine.chronicle.open(folder)?;
-    let last = engine.chronicle.plans().iter().map(|plan| plan.number).max().unwrap_or(0);
-    isomer_cluster::number_reconfigurations_from(engine.database(), last + 1);
-    Ok(())
-}
-
-/// Notes in the histories what has happened since the last call: sites that others have taken over
-/// from, or that serve again, and plans that have begun or ended. `noted` has what is noted.
-pub fn note_events(engine: &Engine, noted: &mut Noted) {
-    let (now, failed) = (engine.database().now(), engine.database().failed_over());
-    engine.chronicle.note_failovers(now, &failed, &mut noted.sites);
-    note_plans(engine, &mut noted.plans);
-    remembered::keep(engine);
-    let news = engine.chronicle.take_news();
-    if !news.is_empty() && !engine.database().is_gateway_only() {
-        mention(engine, &Told::Noted(news));
-    }
-}
-
 /// Notes plans that have begun or ended in the history. `noted` has those that are noted, and
 /// whether as ended.
-fn note_plans(engine: &Engine, noted: &mut BTreeMap<u64, bool>) {
+pub(crate) fn note_plans(engine: &Engine, noted: &mut BTreeMap<u64, bool>) {
     if engine.database().is_gateway_only() {
         // The process with the conductor does.
         return;

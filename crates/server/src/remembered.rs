@@ -15,13 +15,8 @@
 //! The process with the conductor has these rows. It tells the other gateways which are new or have
 //! changed, so the next conductor has them as well.
 
-use crate::engine::Engine;
-use crate::engine::questions::Cell;
-use crate::engine::{Told, mention};
-use crate::pilot::Decider;
-use crate::proposals::proposal_rows;
+use crate::cells::Cell;
 use isomer_design::Time;
-use isomer_sql::datum::Datum;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -47,31 +42,13 @@ pub(crate) enum View {
 }
 
 impl View {
-    const ALL: [View; 2] = [View::Decisions, View::Proposals];
+    pub(crate) const ALL: [View; 2] = [View::Decisions, View::Proposals];
 
     /// The name of the file in the data folder.
     fn file(self) -> &'static str {
         match self {
             View::Decisions => "decisions.json",
             View::Proposals => "proposals.json",
-        }
-    }
-
-    /// The rows of this start.
-    fn here(self, engine: &Engine) -> Vec<Vec<Cell>> {
-        let rows = match self {
-            View::Decisions => engine.decision_rows(),
-            View::Proposals => proposal_rows(engine),
-        };
-        rows.into_iter().map(|row| row.into_iter().map(Cell::of).collect()).collect()
-    }
-
-    /// The rows of this start begin after a number.
-    fn number_after(self, engine: &Engine, number: u64) {
-        match (self, engine.autopilot()) {
-            (View::Decisions, Decider::Learned(learned)) => learned.number_after(number),
-            (View::Decisions, Decider::Elastic(elastic)) => elastic.number_after(number),
-            (View::Proposals, _) => engine.steering.proposals.lock().number_after(number),
         }
     }
 }
@@ -82,6 +59,74 @@ pub(crate) struct Remembered {
     kept: Mutex<[Kept; 2]>,
     /// When the rows were compared last.
     looked: Mutex<Time>,
+}
+
+impl Remembered {
+    /// Reads the rows of earlier starts, and keeps those of this one in the same folder. Returns
+    /// the largest number.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub(crate) fn open(&self, view: View, folder: &Path) -> io::Result<u64> {
+        let kept = &mut self.kept.lock()[view as usize];
+        *kept = Kept::open(folder.join(view.file()), std::mem::take(&mut kept.earlier))?;
+        if view == View::Proposals {
+            let open = ["proposed", "approved", "running"];
+            for row in &mut kept.earlier {
+                if let Some(Cell::Text(state)) = row.get_mut(STATE)
+                    && open.contains(&&**state)
+                {
+                    *state = INTERRUPTED.to_owned();
+                }
+            }
+        }
+        Ok(kept.last())
+    }
+
+    /// True once in some time.
+    pub(crate) fn is_due(&self, now: Time) -> bool {
+        let mut looked = self.looked.lock();
+        let is_due = now.0.saturating_sub(looked.0) >= EVERY_NS;
+        if is_due {
+            *looked = now;
+        }
+        is_due
+    }
+
+    /// Writes the rows of this start. Returns those that are new or have changed.
+    pub(crate) fn write(&self, view: View, here: Vec<Vec<Cell>>) -> Vec<Vec<Cell>> {
+        match self.kept.lock()[view as usize].write(here) {
+            Ok(news) => news,
+            Err(error) => {
+                // A full disk must not stop the database. The next attempt comes in ten seconds.
+                tracing::warn!("{} is not written: {error}", view.file());
+                Vec::new()
+            }
+        }
+    }
+
+    /// The gateway of the conductor has these rows.
+    pub(crate) fn learn(&self, view: View, rows: Vec<Vec<Cell>>) {
+        let kept = &mut self.kept.lock()[view as usize];
+        rows.into_iter().for_each(|row| kept.put(row));
+        let over = kept.earlier.len().saturating_sub(KEPT_MAX);
+        kept.earlier.drain(..over);
+    }
+
+    /// The rows of earlier starts.
+    pub(crate) fn earlier(&self, view: View) -> Vec<Vec<Cell>> {
+        self.kept.lock()[view as usize].earlier.clone()
+    }
+
+    /// All rows as they were written last, for a gateway that joins.
+    pub(crate) fn all(&self) -> Vec<(View, Vec<Vec<Cell>>)> {
+        let kept = self.kept.lock();
+        let rows = |view: View| {
+            let Kept { earlier, written, .. } = &kept[view as usize];
+            (view, earlier.iter().chain(written).cloned().collect())
+        };
+        View::ALL.map(rows).into()
+    }
 }
 
 #[derive(Default)]
@@ -128,7 +173,13 @@ impl Kept {
     fn write(&mut self, here: Vec<Vec<Cell>>) -> io::Result<Vec<Vec<Cell>>> {
         let is_new = |row: &&Vec<Cell>| !self.written.contains(row);
         let news: Vec<Vec<Cell>> = here.iter().filter(is_new).cloned().collect();
-        let Some(path) = self.path.as_ref().filter(|_| !news.is_empty()) else { return Ok(news) };
+        if news.is_empty() {
+            return Ok(news);
+        }
+        let Some(path) = &self.path else {
+            self.written = here;
+            return Ok(news);
+        };
         let all: Vec<&Vec<Cell>> = self.earlier.iter().chain(&here).collect();
         let text = serde_json::to_string(&all[all.len().saturating_sub(KEPT_MAX)..])
             .expect("numbers and texts can be written");
@@ -138,80 +189,4 @@ impl Kept {
         self.written = here;
         Ok(news)
     }
-}
-
-/// Reads the rows of earlier starts, and keeps those of this one in the same folder.
-///
-/// # Errors
-/// If a file cannot be read.
-pub(crate) fn open(engine: &Engine, folder: &Path) -> io::Result<()> {
-    for view in View::ALL {
-        let memory = std::mem::take(&mut engine.remembered.kept.lock()[view as usize].earlier);
-        let mut kept = Kept::open(folder.join(view.file()), memory)?;
-        if view == View::Proposals {
-            let open = ["proposed", "approved", "running"];
-            for row in &mut kept.earlier {
-                if let Some(Cell::Text(state)) = row.get_mut(STATE)
-                    && open.contains(&&**state)
-                {
-                    *state = INTERRUPTED.to_owned();
-                }
-            }
-        }
-        view.number_after(engine, kept.last());
-        engine.remembered.kept.lock()[view as usize] = kept;
-    }
-    Ok(())
-}
-
-/// Writes the files if some time has passed since the last call.
-pub(crate) fn keep(engine: &Engine) {
-    let (now, looked) = (engine.database().now(), *engine.remembered.looked.lock());
-    if now.0.saturating_sub(looked.0) >= EVERY_NS {
-        keep_now(engine);
-    }
-}
-
-/// Writes the decisions and proposals of this start, with those of earlier ones.
-pub fn keep_now(engine: &Engine) {
-    *engine.remembered.looked.lock() = engine.database().now();
-    if engine.database().is_gateway_only() {
-        // The process with the conductor does.
-        return;
-    }
-    for view in View::ALL {
-        let here = view.here(engine);
-        let written = engine.remembered.kept.lock()[view as usize].write(here);
-        match written {
-            Ok(news) if news.is_empty() => {}
-            Ok(news) => mention(engine, &Told::Remembered(view, news)),
-            // A full disk must not stop the database. The next attempt comes in ten seconds.
-            Err(error) => tracing::warn!("{} is not written: {error}", view.file()),
-        }
-    }
-}
-
-/// The gateway of the conductor has these rows.
-pub(crate) fn learn(engine: &Engine, view: View, rows: Vec<Vec<Cell>>) {
-    let kept = &mut engine.remembered.kept.lock()[view as usize];
-    rows.into_iter().for_each(|row| kept.put(row));
-    let over = kept.earlier.len().saturating_sub(KEPT_MAX);
-    kept.earlier.drain(..over);
-}
-
-/// All rows, for a gateway that joins.
-pub(crate) fn all(engine: &Engine) -> Vec<(View, Vec<Vec<Cell>>)> {
-    let rows = |view: View| {
-        let mut all = engine.remembered.kept.lock()[view as usize].earlier.clone();
-        all.extend(view.here(engine));
-        (view, all)
-    };
-    View::ALL.map(rows).into()
-}
-
-/// All rows of a view, those of earlier starts first.
-pub(crate) fn rows(engine: &Engine, view: View) -> Vec<Vec<Datum>> {
-    let mut all = engine.remembered.kept.lock()[view as usize].earlier.clone();
-    all.extend(view.here(engine));
-    all.into_iter().map(|row| row.into_iter().map(Cell::datum).collect()).collect()
 }

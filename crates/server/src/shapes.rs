@@ -463,6 +463,7 @@ mod tests {
             let shape = shapes.of("select 1");
             shape.count(Duration::from_micros(us), 2, Time(us * 1000));
             shape.committed(place);
+            shape.reached((us / 1000, 5 * (us / 3000)));
             if let Place::Distributed { .. } = place {
                 assert!(shape.wants_rows(Time(ACROSS_US * 1000)));
                 shape.spread("t[1] at s1, t[9] at s2", Time(ACROSS_US * 1000));
@@ -488,7 +489,10 @@ mod tests {
                 "Timestamp(3000)",
                 "Float(1.0)",
                 "Int(4)",
-                "Text(\"t[1] at s1, t[9] at s2\")"
+                "Text(\"t[1] at s1, t[9] at s2\")",
+                "Int(2)",
+                "Float(2.0)",
+                "Int(5)"
             ]
         );
     }

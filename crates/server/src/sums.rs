@@ -2,9 +2,10 @@
 //!
 //! Each gateway answers for itself. A gateway that does not answer within a second is left out.
 
+use crate::cells::Cell;
 use crate::copies;
 use crate::engine::Engine;
-use crate::engine::questions::{Cell, ToldCopy};
+use crate::engine::questions::ToldCopy;
 use crate::everywhere::{Inquiry, OfGateway, ask};
 use crate::loads::Load;
 use crate::scrape;

@@ -26,8 +26,13 @@ fn caught(plant: Plant, checkers: &[&str]) {
     let serializable = checkers == ["serializable"] && !ordered;
     let owners = [Plant::NoFencing, Plant::StaleOwner, Plant::EagerOwner];
     let cluster = owners.contains(&plant) || [Plant::AcksOne, Plant::WrongOffset].contains(&plant);
-    // It is rare that a client writes at the moment when a layout is created.
-    let times = if plant == Plant::SuddenOrder { 2 } else { 1 };
+    // It is rare that a client writes at the moment when a layout is created, or that a client writes
+    // a row between the read and the batch of another client.
+    let times = match plant {
+        Plant::SuddenOrder => 2,
+        Plant::UncheckedBatch => 4,
+        _ => 1,
+    };
     let usual = SimOptions::default();
     let plant_it = SimOptions { plant: Some(plant), steps: times * usual.steps, ..usual };
     let options = SimOptions { backups, serializable, ordered, reshard, cluster, ..plant_it };

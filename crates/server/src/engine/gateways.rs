@@ -33,10 +33,10 @@
 use super::questions::{Question, Reply, ask};
 use super::{Engine, begin_anew, damaged, entries_being_built};
 use crate::backend::{database, explain};
+use crate::cells::Cell;
 use crate::chronicle::Event;
 use crate::clients::Clients;
-use crate::engine::questions::Cell;
-use crate::remembered::{self, View};
+use crate::remembered::View;
 use crate::trail;
 use isomer_cluster::gateways::Listener;
 use isomer_cluster::{CancelToken, ClosedTables, Database, OpenError};
@@ -368,7 +368,7 @@ fn catch_up(engine: &Engine) -> Result<(), SqlError> {
     state.filled.into_iter().for_each(|(table, at)| note_filled(engine, table, at));
     engine.replaced.lock().extend(state.replaced);
     trail::compare(engine.database(), &engine.chronicle, &state.events);
-    state.remembered.into_iter().for_each(|(view, rows)| remembered::learn(engine, view, rows));
+    state.remembered.into_iter().for_each(|(view, rows)| engine.remembered.learn(view, rows));
     engine.read_users()?;
     read_settings(engine)?;
     read_and_publish(engine, &state.built).map(drop)
@@ -388,7 +388,7 @@ pub(crate) fn state(engine: &Engine) -> String {
     closed.insert(0, engine.herald.closes.load(Ordering::SeqCst));
     let (filled, replaced) = (engine.filled.lock().clone(), engine.replaced.lock().clone());
     let built = UnderConstruction::of(&engine.catalog());
-    let (events, remembered) = (engine.chronicle.all(), remembered::all(engine));
+    let (events, remembered) = (engine.chronicle.all(), engine.remembered.all());
     let state = State { built, soon, closed, filled, replaced, events, remembered };
     serde_json::to_string(&state).expect("names of fields are text")
 }
@@ -484,7 +484,7 @@ impl Listener for Ear {
             Told::Roles | Told::Settings => {}
             Told::Number(state) => engine.numbers.forget_block(state),
             Told::Noted(events) => engine.chronicle.learn_all(&events),
-            Told::Remembered(view, rows) => remembered::learn(&engine, view, rows),
+            Told::Remembered(view, rows) => engine.remembered.learn(view, rows),
         }
         engine.herald.heard.store(number, Ordering::SeqCst);
         true

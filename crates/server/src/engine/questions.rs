@@ -1,10 +1,10 @@
 //! Questions of gateways to the gateway of the conductor's process, and its replies.
 
+use crate::cells::Cell;
 use crate::chronicle::Event;
 use crate::numbers::NUMBERS;
 use isomer_cluster::{Database, Error, Gateway, LockMode, LockShown, Owner};
 use isomer_design::{Key, SiteId, TableId};
-use isomer_sql::datum::Datum;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -81,45 +81,6 @@ pub(crate) struct ToldCopy {
 /// The load of a partition: its table and first key, and rows read and written in each second.
 #[derive(Serialize, Deserialize, Debug)]
 pub(crate) struct ToldLoad(pub(crate) TableId, pub(crate) Vec<u8>, pub(crate) [f64; 2]);
-
-/// A value of a view.
-#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
-pub(crate) enum Cell {
-    Null,
-    Bool(bool),
-    Int(i64),
-    Float(f64),
-    Text(String),
-    Bytes(Vec<u8>),
-    Timestamp(i64),
-}
-
-impl Cell {
-    pub(crate) fn of(value: Datum) -> Cell {
-        match value {
-            Datum::Bool(value) => Cell::Bool(value),
-            Datum::Int(value) => Cell::Int(value),
-            Datum::Float(value) => Cell::Float(value),
-            Datum::Text(value) => Cell::Text(value),
-            Datum::Bytes(value) => Cell::Bytes(value),
-            Datum::Timestamp(value) => Cell::Timestamp(value),
-            // No column of these views has another type.
-            _ => Cell::Null,
-        }
-    }
-
-    pub(crate) fn datum(self) -> Datum {
-        match self {
-            Cell::Null => Datum::Null,
-            Cell::Bool(value) => Datum::Bool(value),
-            Cell::Int(value) => Datum::Int(value),
-            Cell::Float(value) => Datum::Float(value),
-            Cell::Text(value) => Datum::Text(value),
-            Cell::Bytes(value) => Datum::Bytes(value),
-            Cell::Timestamp(value) => Datum::Timestamp(value),
-        }
-    }
-}
 
 /// Asks the gateway of the conductor.
 ///
