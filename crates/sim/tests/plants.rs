@@ -26,8 +26,8 @@ fn caught(plant: Plant, checkers: &[&str]) {
     let serializable = checkers == ["serializable"] && !ordered;
     let owners = [Plant::NoFencing, Plant::StaleOwner, Plant::EagerOwner];
     let cluster = owners.contains(&plant) || [Plant::AcksOne, Plant::WrongOffset].contains(&plant);
-    // It is rare that a client writes at the moment when a layout is created, or that a client writes
-    // a row between the read and the batch of another client.
+    // It is rare that a client writes at the moment when a layout is created, or that a client
+    // writes a row between the read and the batch of another client.
     let times = match plant {
         Plant::SuddenOrder => 2,
         Plant::UncheckedBatch => 4,

@@ -312,7 +312,10 @@ impl<T: Transport> Snapshot<T> {
         let mut flow = ControlFlow::Continue(());
         while flow.is_continue() && !rest.is_empty() {
             let routing = gateway.router().routing_table();
-            let Some(part) = placed_alike(&routing, table, &rest, way) else { return Ok(()) };
+            let Some(part) = placed_alike(&routing, table, &rest, way) else {
+                // A table that is dropped in the midst of a scan must not look like its end.
+                return if rest == *range { Ok(()) } else { Err(Error::Gone) };
+            };
             let (mut rows, mut last) = (0, None);
             let mut piece = |key: &[u8], row: &[u8], time: Time| {
                 rows += 1;
