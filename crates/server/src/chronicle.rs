@@ -436,7 +436,9 @@ mod tests {
         };
         let first = Chronicle::default();
         first.open(folder.path()).expect("a file");
-        [plan(1, 10, None), plan(2, 20, None), plan(1, 10, Some(30))].map(|it| first.add(it));
+        for event in [plan(1, 10, None), plan(2, 20, None), plan(1, 10, Some(30))] {
+            first.add(event);
+        }
         let second = Chronicle::default();
         second.open(folder.path()).expect("it is read");
         let told: Vec<_> = second.plans().iter().map(|it| (it.number, it.ended_us)).collect();

@@ -129,10 +129,10 @@ impl Load {
                     load.took_sum = *sum;
                 }
                 ("isomer_statement_errors", FigureValue::Counter(count)) => load.errors += count,
-                ("isomer_transactions", FigureValue::Counter(count)) => {
-                    if label("outcome") == "committed" {
-                        load.committed += count;
-                    }
+                ("isomer_transactions", FigureValue::Counter(count))
+                    if label("outcome") == "committed" =>
+                {
+                    load.committed += count;
                 }
                 ("isomer_commits", FigureValue::Counter(count)) => {
                     let over_several = usize::from(label("kind") != "local");

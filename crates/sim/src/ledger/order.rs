@@ -148,7 +148,7 @@ pub(crate) fn told(
     let mut commits: Vec<Commit> =
         installed.iter().filter(|commit| !at.contains_key(&commit.time)).cloned().collect();
     // All others come before: their tables were filled before they were ordered.
-    let mut rows: BTreeMap<(TableId, Key), (Value, Time)> = BTreeMap::new();
+    let mut rows = Rows::new();
     for commit in &commits {
         enter(&mut rows, &commit.writes, commit.time);
     }
@@ -175,7 +175,10 @@ pub(crate) fn told(
     (commits, renewed)
 }
 
-fn enter(rows: &mut BTreeMap<(TableId, Key), (Value, Time)>, writes: &[Written], time: Time) {
+/// The value of each row, and the time of its commit.
+type Rows = BTreeMap<(TableId, Key), (Value, Time)>;
+
+fn enter(rows: &mut Rows, writes: &[Written], time: Time) {
     for Written { table, key, value } in writes {
         match value {
             Some(value) => drop(rows.insert((*table, key.clone()), (*value, time))),
@@ -189,7 +192,7 @@ fn asked_for(
     commit: &OrderedCommit,
     fused: Option<TableId>,
     time: Time,
-    (rows, renewed): (&BTreeMap<(TableId, Key), (Value, Time)>, &mut Renewed),
+    (rows, renewed): (&Rows, &mut Renewed),
 ) -> Vec<Written> {
     let mut asked = BTreeMap::new();
     for (&table, written) in &commit.writes {

@@ -38,7 +38,7 @@ pub(super) fn row_with_query(
     if let SetExpr::Select(select) = &mut *source.body
         && let TableFactor::Derived { subquery, .. } = &mut select.from[0].relation
     {
-        *subquery = Box::new(query.clone());
+        **subquery = query.clone();
         select.projection = vec![SelectItem::UnnamedExpr(compared)];
     }
     binder.expr(&ast::Expr::Subquery(source))
