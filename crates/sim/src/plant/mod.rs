@@ -39,7 +39,6 @@
 //! | `repeated-batch` | transport | one_order: a site executes a batch twice |
 //! | `own-time` | transport | one_order: a site applies a batch at a time of its own |
 //! | `own-outcome` | transport | one_order: a site is told another outcome than the others |
-//! | `unchecked-batch` | transport | serializable: the checks of a batch all hold |
 //! | `unsettled-batch` | transport | no_lost_write: the next batch begins before all sites have the last |
 //! | `hasty-site` | transport | reads: a site that has restarted does not wait for the order |
 //! | `lost-move` | transport | reads: a fused row is lost on its way |
@@ -92,7 +91,6 @@ pub enum Plant {
     RepeatedBatch,
     OwnTime,
     OwnOutcome,
-    UncheckedBatch,
     UnsettledBatch,
     HastySite,
     LostMove,
@@ -100,7 +98,7 @@ pub enum Plant {
 
 impl Plant {
     /// All of them, with the names by which they are chosen.
-    pub const ALL: [(&str, Plant); 39] = [
+    pub const ALL: [(&str, Plant); 38] = [
         ("lying-disk", Plant::LyingDisk),
         ("lost-checkpoints", Plant::LostCheckpoints),
         ("dropped-events", Plant::DroppedEvents),
@@ -136,7 +134,6 @@ impl Plant {
         ("repeated-batch", Plant::RepeatedBatch),
         ("own-time", Plant::OwnTime),
         ("own-outcome", Plant::OwnOutcome),
-        ("unchecked-batch", Plant::UncheckedBatch),
         ("unsettled-batch", Plant::UnsettledBatch),
         ("hasty-site", Plant::HastySite),
         ("lost-move", Plant::LostMove),

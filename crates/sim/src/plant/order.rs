@@ -4,7 +4,7 @@ use super::Plant;
 use crate::world::SimTransport;
 use isomer_cluster::fused_row;
 use isomer_design::{Footprint, SiteId};
-use isomer_site::{BatchAnswer, BatchOutcome, BatchStep, Failure, RowWrite, Sees};
+use isomer_site::{BatchAnswer, BatchOutcome, BatchStep, Failure, RowWrite};
 
 /// How many of a thousand suitable steps are corrupted.
 const SPOILT_PER_MILLE: u64 = 50;
@@ -17,16 +17,6 @@ pub(crate) async fn batch(
 ) -> Result<BatchAnswer, Failure> {
     let spoils = |plant| way.world().spoils(plant, SPOILT_PER_MILLE);
     match &mut step {
-        BatchStep::Enter { checks, .. } if spoils(Plant::UncheckedBatch) => {
-            let is_version: Vec<bool> =
-                checks.iter().map(|check| matches!(check.sees, Sees::Version(_))).collect();
-            let mut entered = way.batch_honestly(site, step).await?;
-            if let BatchAnswer::Entered(answers) = &mut entered {
-                let of_versions = answers.iter_mut().zip(is_version).filter(|(_, it)| *it);
-                of_versions.for_each(|(answer, _)| *answer = Some(1));
-            }
-            return Ok(entered);
-        }
         BatchStep::Install { outcomes, is_repeated: false, .. } if spoils(Plant::OwnTime) => {
             outcomes.last_mut().into_iter().for_each(|own| own.time.0 += u64::from(site.0));
         }
