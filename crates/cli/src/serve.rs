@@ -376,11 +376,10 @@ fn serve(
     let here = engine.database().sites().len();
     let sites = here + engine.database().sites_elsewhere().len();
     #[cfg(feature = "console")]
-    let descriptors = match listen.http {
-        Some(_) => descriptors.saturating_sub(isomer_console::DESCRIPTORS_MAX),
-        None => descriptors,
-    };
-    let connections_max = connections_max(args, descriptors, here)?;
+    let of_pages = listen.http.map_or(0, |_| isomer_console::DESCRIPTORS_MAX);
+    #[cfg(not(feature = "console"))]
+    let of_pages = 0;
+    let connections_max = connections_max(args, (descriptors, of_pages), here)?;
     let tls = match (&args.tls_cert, &args.tls_key) {
         (Some(certificate), Some(key)) => {
             Some(Tls::open(certificate, key).map_err(Failure::failed)?)
@@ -631,13 +630,22 @@ pub(crate) fn progress() -> impl Fn(Recovering) + Send + Sync {
 
 /// The number of clients for which there are file descriptors; reports it if it is below the
 /// requested one.
-fn connections_max(args: &ServeArgs, descriptors: u64, sites: usize) -> Result<usize, Failure> {
-    let wanted = args.connections as usize;
-    let places = isomer_server::places(descriptors, sites, wanted).map_err(Failure::failed)?;
+fn connections_max(
+    args: &ServeArgs,
+    (descriptors, of_console): (u64, u64),
+    sites: usize,
+) -> Result<usize, Failure> {
+    let (wanted, left) = (args.connections as usize, descriptors.saturating_sub(of_console));
+    let console = match of_console {
+        0 => String::new(),
+        of_console => format!(", of which the console may take {of_console}"),
+    };
+    let too_few = |why| Failure::failed(format!("{why}{console}"));
+    let places = isomer_server::places(left, sites, wanted).map_err(too_few)?;
     if places < wanted {
         eprintln!(
             "at most {places} clients at a time, not {wanted}: the system lets this process have {descriptors} \
-             descriptors (ulimit -n)"
+             descriptors (ulimit -n){console}"
         );
     }
     Ok(places)

@@ -29,6 +29,8 @@ use tokio_postgres::SimpleQueryMessage;
 const BODY_BYTES_MAX: usize = 16 << 10;
 /// The longest body of an action, which may have a plan.
 const PLAN_BYTES_MAX: usize = 1 << 20;
+/// The time until an answer begins, with that for the body of a request.
+pub(crate) const ANSWER: Duration = Duration::from_secs(60);
 /// The time for the server to accept a connection while it is ready.
 const READY_WITHIN: Duration = Duration::from_secs(1);
 
@@ -84,7 +86,12 @@ async fn guard(State(shared): Console, request: Request, next: Next) -> Response
             );
         }
     }
-    let mut response = next.run(request).await;
+    let answer = tokio::time::timeout(ANSWER, next.run(request)).await;
+    let mut response = answer.unwrap_or_else(|_| {
+        let mut late = problem(StatusCode::REQUEST_TIMEOUT, "the request was not complete in time");
+        late.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        late
+    });
     for (name, value) in HEADERS {
         let (name, value) = (HeaderName::from_static(name), HeaderValue::from_static(value));
         response.headers_mut().insert(name, value);

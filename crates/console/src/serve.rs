@@ -6,7 +6,10 @@
 //!
 //! At most [`CONNECTIONS_MAX`] connections are served, and further ones are refused. So the console
 //! takes no descriptors that clients of the database need. A connection is closed if its handshake,
-//! or the head of a request, is not complete in time.
+//! or the head of a request, is not complete in time; so is one whose request has no answer within
+//! [`crate::routes::ANSWER`], because its body does not come.
+//!
+//! Left out: a client that does not read a long answer keeps its connection.
 
 use axum::{Extension, Router};
 use hyper::server::conn::http1;
@@ -48,7 +51,8 @@ pub(crate) async fn serve(listener: TcpListener, acceptor: Option<TlsAcceptor>, 
             continue;
         };
         let Ok(place) = places.clone().try_acquire_owned() else {
-            if let (Ok(place), None) = (farewells.clone().acquire_owned().await, &acceptor) {
+            // Under a flood they are closed without a word, so that no accept waits.
+            if let (Ok(place), None) = (farewells.clone().try_acquire_owned(), &acceptor) {
                 tokio::spawn(async move {
                     refuse(socket).await;
                     drop(place);

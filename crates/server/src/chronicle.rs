@@ -186,12 +186,12 @@ impl Kept {
             Event::Change { .. } => last.len(),
             _ => last.partition_point(|other| other.at_us() <= event.at_us()),
         };
-        last.insert(at, event);
         // A role without rights cannot push out the actions of others.
-        let mut denied = last.iter().enumerate().filter(|(_, event)| event.is_denied());
-        let oldest = denied.next().map(|(at, _)| at);
-        let is_over = denied.count() >= DENIED_MAX;
-        if let Some(at) = oldest.filter(|_| is_over) {
+        let is_over = event.is_denied()
+            && last.iter().filter(|event| event.is_denied()).count() >= DENIED_MAX;
+        last.insert(at, event);
+        let oldest = last.iter().position(Event::is_denied).filter(|_| is_over);
+        if let Some(at) = oldest {
             last.remove(at);
         } else if last.len() > KEPT_MAX {
             last.pop_front();

@@ -1,4 +1,5 @@
-//! Sums over all gateways: of counts, and of the rows of views that are about one process.
+//! Sums over all gateways: of counts, of the rows of views that are about one process, and their
+//! loads.
 //!
 //! Each gateway answers for itself. A gateway that does not answer within a second is left out.
 

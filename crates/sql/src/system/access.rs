@@ -9,8 +9,9 @@ use crate::rights::{Acl, Identity, Item, Kind, Object, PUBLIC, READ_ALL_STATS, R
 use crate::transaction::Surroundings;
 use crate::types::SqlType;
 
-/// Columns of the schema `isomer` that name keys of any table.
-const KEYED: [&str; 5] = ["trigger", "change", "plan", "next", "error"];
+/// Columns of the schema `isomer` whose texts may name keys of any table.
+const KEYED: [&str; 8] =
+    ["trigger", "change", "reason", "outcome", "considered", "plan", "next", "error"];
 
 /// The rights of the current role, to restrict what it sees.
 pub(super) struct Access<'a> {
@@ -38,22 +39,25 @@ impl<'a> Access<'a> {
     }
 
     /// The rows of a view of the schema `isomer` without keys of tables that the role has no rights
-    /// to: rows about such a relation are left out, and texts about changes of any table are NULL.
+    /// to: rows about such a relation are left out, and texts about any table, or about one that is
+    /// gone, are NULL.
     pub(super) fn without_keys(
         &self,
         columns: &[(&str, SqlType)],
         mut rows: Vec<Vec<Datum>>,
     ) -> Vec<Vec<Datum>> {
         let at = |name: &str| columns.iter().position(|(column, _)| *column == name);
-        if let Some(at) = at("relation") {
+        let relation = at("relation");
+        if let Some(relation) = relation {
             let own = self.own();
             let is_own =
                 |label: &str| own.tables.values().any(|it| it.part_labelled(label).is_some());
-            rows.retain(|row| row[at].as_text().is_none_or(is_own));
-            return rows;
+            rows.retain(|row| row[relation].as_text().is_none_or(is_own));
         }
-        for at in KEYED.iter().filter_map(|name| at(name)) {
-            rows.iter_mut().for_each(|row| row[at] = Datum::Null);
+        let is_own = |row: &[Datum]| relation.is_some_and(|at| !row[at].is_null());
+        let keyed: Vec<usize> = KEYED.iter().filter_map(|name| at(name)).collect();
+        for row in rows.iter_mut().filter(|row| !is_own(row)) {
+            keyed.iter().for_each(|at| row[*at] = Datum::Null);
         }
         rows
     }
