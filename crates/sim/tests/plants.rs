@@ -7,11 +7,12 @@ use isomer_sim::{Plant, SimOptions, run};
 const SEEDS_MAX: u64 = 200;
 
 /// The bugs of ordered tables.
-const ORDERED: [Plant; 7] = [
+const ORDERED: [Plant; 8] = [
     Plant::EarlyBatch,
     Plant::RepeatedBatch,
     Plant::OwnTime,
     Plant::OwnOutcome,
+    Plant::UncheckedBatch,
     Plant::UnsettledBatch,
     Plant::HastySite,
     Plant::LostMove,
@@ -217,6 +218,11 @@ fn a_batch_at_another_time_at_one_site_is_not_in_one_order() {
 #[test]
 fn a_batch_with_another_outcome_at_one_site_is_not_in_one_order() {
     caught(Plant::OwnOutcome, &["one_order"]);
+}
+
+#[test]
+fn a_batch_that_is_not_checked_loses_updates() {
+    caught(Plant::UncheckedBatch, &["open_transactions", "serializable"]);
 }
 
 #[test]

@@ -39,6 +39,7 @@
 //! | `repeated-batch` | transport | one_order: a site executes a batch twice |
 //! | `own-time` | transport | one_order: a site applies a batch at a time of its own |
 //! | `own-outcome` | transport | one_order: a site is told another outcome than the others |
+//! | `unchecked-batch` | transport | open_transactions: neither reads nor versions are checked |
 //! | `unsettled-batch` | transport | no_lost_write: the next batch begins before all sites have the last |
 //! | `hasty-site` | transport | reads: a site that has restarted does not wait for the order |
 //! | `lost-move` | transport | reads: a fused row is lost on its way |
@@ -91,6 +92,7 @@ pub enum Plant {
     RepeatedBatch,
     OwnTime,
     OwnOutcome,
+    UncheckedBatch,
     UnsettledBatch,
     HastySite,
     LostMove,
@@ -98,7 +100,7 @@ pub enum Plant {
 
 impl Plant {
     /// All of them, with the names by which they are chosen.
-    pub const ALL: [(&str, Plant); 38] = [
+    pub const ALL: [(&str, Plant); 39] = [
         ("lying-disk", Plant::LyingDisk),
         ("lost-checkpoints", Plant::LostCheckpoints),
         ("dropped-events", Plant::DroppedEvents),
@@ -134,6 +136,7 @@ impl Plant {
         ("repeated-batch", Plant::RepeatedBatch),
         ("own-time", Plant::OwnTime),
         ("own-outcome", Plant::OwnOutcome),
+        ("unchecked-batch", Plant::UncheckedBatch),
         ("unsettled-batch", Plant::UnsettledBatch),
         ("hasty-site", Plant::HastySite),
         ("lost-move", Plant::LostMove),
