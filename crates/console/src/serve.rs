@@ -7,14 +7,14 @@
 //! At most [`CONNECTIONS_MAX`] connections are served, and further ones are refused. So the console
 //! takes no descriptors that clients of the database need. A connection is closed if its handshake,
 //! or the head of a request, is not complete in time; so is one whose request has no answer within
-//! [`crate::routes::ANSWER`], because its body does not come.
-//!
-//! Left out: a client that does not read a long answer keeps its connection.
+//! [`crate::routes::ANSWER`], because its body does not come, and one whose client reads nothing of
+//! an answer for [`UNREAD`].
 
 use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use rustix::net::sockopt::set_tcp_user_timeout;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +34,9 @@ const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text
     content-length: 25\r\nconnection: close\r\n\r\ntoo many open connections";
 /// The time for a handshake, and for the head of a request.
 const HEAD: Duration = Duration::from_secs(10);
+/// The time for a client to read a part of its answer. A viewer that is suspended for longer asks
+/// for the stream again.
+const UNREAD: Duration = Duration::from_secs(60);
 /// The pause when the system has no more sockets.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -60,6 +63,8 @@ pub(crate) async fn serve(listener: TcpListener, acceptor: Option<TlsAcceptor>, 
             }
             continue;
         };
+        // The system closes it, also while its buffer takes no more.
+        let _ = set_tcp_user_timeout(&socket, UNREAD.as_millis() as u32);
         let (acceptor, routes) = (acceptor.clone(), routes.clone());
         let routes = routes.layer(Extension(Peer(from.ip())));
         tokio::spawn(async move {

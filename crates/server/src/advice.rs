@@ -15,6 +15,7 @@
 
 use crate::engine::Engine;
 use crate::engine::questions::Question;
+use crate::plan_names::{stored_names, with_name};
 use crate::proposals::{at_conductor, proposed};
 use isomer_cluster::{Isolation, follows_plans};
 use isomer_design::{Footprint, Item, Key, Plan, Schema, Span, TableId, Value};
@@ -51,7 +52,7 @@ pub(crate) fn advice_rows(engine: &Engine) -> Vec<Vec<Datum>> {
         let (mut plan, mut told) = (String::new(), "");
         for step in &advice.plan.steps {
             let named = |text: String| match step.change.table() {
-                Some(table) => engine.with_name(&design, table, text),
+                Some(table) => with_name(engine.relation(table), &design, table, text),
                 None => text,
             };
             plan += &named(step.change.to_text(&design));
@@ -238,8 +239,8 @@ pub(crate) fn propose(
     let design = engine.database().design();
     let reason = because.unwrap_or("proposed in SQL");
     let wrong = |what| SqlError::new(code::INVALID_PARAMETER, what);
-    let mut plan =
-        Plan::parse(&engine.stored_names(&design, text), &design, reason).map_err(wrong)?;
+    let mut plan = Plan::parse(&stored_names(&engine.catalog(), &design, text), &design, reason)
+        .map_err(wrong)?;
     plan.reason = reason.to_owned();
     let parts = parts(&plan, &design);
     let now = engine.database().now();

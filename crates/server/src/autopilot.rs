@@ -17,6 +17,7 @@ use crate::chronicle::{Event, part_of};
 use crate::engine::Engine;
 use crate::indexes::Build;
 use crate::pilot::Decider;
+use crate::plan_names::with_name;
 use crate::shapes::place;
 use isomer_cluster::Job;
 use isomer_design::{Change, Design, Footprint, Item, Step, TableId};
@@ -94,21 +95,8 @@ impl Engine {
     /// A change in words, with its table's SQL name.
     fn shown(&self, design: &Design, change: &Change, text: String) -> String {
         match change.table() {
-            Some(table) => self.with_name(design, table, text),
+            Some(table) => with_name(self.relation(table), design, table, text),
             None => text,
-        }
-    }
-
-    /// Replaces the first occurrence of a store table's name by the table's SQL name: the store
-    /// table of an altered table is a different one.
-    pub(crate) fn with_name(&self, design: &Design, table: TableId, text: String) -> String {
-        let catalog = self.catalog();
-        let (Ok(stored), Some(name)) = (design.table(table), catalog.relation(table)) else {
-            return text;
-        };
-        match text.strip_prefix(stored.name()) {
-            Some(rest) => format!("{name}{rest}"),
-            None => text.replacen(&format!(" {}", stored.name()), &format!(" {name}"), 1),
         }
     }
 
@@ -116,7 +104,7 @@ impl Engine {
         let item = |item: &Item| {
             let mut one = Footprint::new();
             one.add(item.table, item.span.clone(), item.access);
-            self.with_name(design, item.table, one.to_text(design))
+            with_name(self.relation(item.table), design, item.table, one.to_text(design))
         };
         footprint.items().iter().map(item).collect::<Vec<_>>().join(", ")
     }
@@ -155,8 +143,11 @@ impl Engine {
                 Some(if key.is_empty() { String::new() } else { schema.format_key(key) })
             });
             let relation = table.and_then(|table| catalog.relation(TableId(table)));
+            let relation = relation.map(|name| Datum::Text(name.label()));
             let text = match table {
-                Some(table) => self.with_name(&design, TableId(table), text),
+                Some(table) => {
+                    with_name(self.relation(TableId(table)), &design, TableId(table), text)
+                }
                 None => text,
             };
             Some(vec![
@@ -165,7 +156,7 @@ impl Engine {
                 Datum::Text(reason),
                 Datum::Float(took_us),
                 Datum::Timestamp(at_us),
-                relation.map_or(Datum::Null, Datum::text),
+                relation.unwrap_or(Datum::Null),
                 shown_key.map_or(Datum::Null, Datum::Text),
             ])
         };

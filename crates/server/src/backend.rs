@@ -17,7 +17,7 @@ use crate::engine::{Closing, Engine, Reading, close_tables, mixed};
 use crate::limits;
 use crate::numbers::{NUMBERS, Numbers};
 use crate::snapshots::{Exported, Exports};
-use crate::tally::Tally;
+use crate::tally::{RolledBack, Tally};
 use crate::temporary::Temporaries;
 use isomer_cluster::open::first_ordered_read;
 use isomer_cluster::{
@@ -189,6 +189,7 @@ impl Backend {
 
     /// Commits the writes and the pending catalog.
     pub(crate) fn commit(mut self, is_asynchronous: bool) -> Result<Option<Ran>, SqlError> {
+        self.tally.ends(RolledBack::Failed);
         // Its own definitions wait for the readers of the old catalog.
         self.exports.end();
         self.keep_what_was_read()?;
@@ -205,6 +206,11 @@ impl Backend {
         };
         self.tally.committed();
         Ok(ran)
+    }
+
+    /// Rolls the transaction back.
+    pub(crate) fn end(mut self, why: RolledBack) {
+        self.tally.ends(why);
     }
 
     /// Locks the tables and indexes whose reads the commit validates, so that they are not dropped.

@@ -11,7 +11,7 @@ use crate::heat::LAYERS;
 use crate::sums;
 use isomer_cluster::{CopyReport, inventory};
 use isomer_design::{Key, SiteId, TableId};
-use isomer_sql::catalog::{Catalog, Handle};
+use isomer_sql::catalog::Catalog;
 use isomer_sql::datum::Datum;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -111,9 +111,5 @@ pub(crate) fn rows(engine: &Engine, catalog: &Catalog) -> Vec<Vec<Datum>> {
 
 /// The name of a table or index, as in `isomer.partitions`. `None` for tables of the system.
 fn name_of(catalog: &Catalog, id: TableId) -> Option<String> {
-    let table = catalog.tables.with(Handle::Part(id)).next()?;
-    match table.id == id {
-        true => Some(table.full_name().label()),
-        false => catalog.relation(id).map(str::to_owned),
-    }
+    Some(catalog.relation(id)?.label())
 }

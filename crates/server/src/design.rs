@@ -15,6 +15,7 @@ use crate::histories;
 use crate::limits::ended;
 use crate::loads::Load;
 use crate::numbers::NUMBERS;
+use crate::plan_names::with_name;
 use crate::proposals;
 use crate::remembered::View;
 use crate::restart;
@@ -146,7 +147,12 @@ impl Engine {
         made.map(|_| ()).map_err(|error| {
             let mut error = database(error);
             if let Some(table) = table {
-                error.message = self.with_name(&self.database().design(), table, error.message);
+                error.message = with_name(
+                    self.relation(table),
+                    &self.database().design(),
+                    table,
+                    error.message,
+                );
             }
             error
         })
@@ -436,8 +442,9 @@ impl Engine {
     fn partition_rows(&self, catalog: &Catalog) -> Vec<Vec<Datum>> {
         let design = self.database().design();
         let relations = catalog.tables.values().flat_map(|table| {
-            let indexes = table.maintained().map(|index| (index.id, index.name.clone()));
-            indexes.chain([(table.id, table.full_name().label())])
+            let indexes = table.maintained().map(|index| index.id);
+            let parts = indexes.chain([table.id]);
+            parts.filter_map(|id| Some((id, catalog.relation(id)?.label())))
         });
         let mut rows = Vec::new();
         for (id, name) in relations {

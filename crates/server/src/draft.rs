@@ -172,7 +172,9 @@ impl Draft {
         for difference in [&difference, &own_difference] {
             let used: BTreeSet<TableId> = difference.new_parts().map(|(id, _)| id).collect();
             let gone = difference.old_parts().filter(|(id, _)| !used.contains(id));
-            engine.set_dropped(gone.map(|(id, _)| id));
+            let gone = gone.map(|(id, _)| id);
+            engine.former.keep(&old, gone.clone());
+            engine.set_dropped(gone);
             for table in difference.old.iter().filter(|table| used.contains(&table.id)) {
                 engine.set_redefined(table.id, version);
             }

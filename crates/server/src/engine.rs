@@ -37,6 +37,7 @@ use crate::chronicle::Chronicle;
 use crate::figures::Statements;
 use crate::indexes::Build;
 use crate::pilot::Decider;
+use crate::plan_names::FormerNames;
 use crate::processes::Restarts;
 use crate::remembered::Remembered;
 use crate::shapes::Shapes;
@@ -55,7 +56,7 @@ use isomer_cluster::{
 use isomer_design::{Backups, Direction, Key, KeyRange, Schema, SiteId, TableId, Time, Value};
 use isomer_plan::learned::Mode;
 use isomer_sql::budget::Budget;
-use isomer_sql::catalog::{Catalog, FIRST_OID, Relations, Table};
+use isomer_sql::catalog::{Catalog, FIRST_OID, Name, Relations, Table};
 use isomer_sql::parse::Parsed;
 use isomer_sql::statement::{Compiled, compile};
 use isomer_sql::{SqlError, SqlType, code};
@@ -187,6 +188,7 @@ pub struct Engine {
     least_backups: OnceLock<Backups>,
     default_backups: DefaultBackups,
     pub(crate) table_modes: TableModes,
+    pub(crate) former: FormerNames,
     /// How processes restart, where they do.
     pub(crate) restarts: OnceLock<Restarts>,
     pub(crate) herald: Herald,
@@ -321,6 +323,7 @@ impl Engine {
             least_backups: OnceLock::new(),
             default_backups: DefaultBackups::default(),
             table_modes: TableModes::default(),
+            former: FormerNames::default(),
             restarts: OnceLock::new(),
             herald: Herald::default(),
         };
@@ -351,6 +354,11 @@ impl Engine {
     /// The current catalog.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.published.load_full()
+    }
+
+    /// The name of the table or index with this id in the store, or its last name.
+    pub(crate) fn relation(&self, id: TableId) -> Option<Name> {
+        self.catalog().relation(id).or_else(|| self.former.of(id))
     }
 
     /// The strategy that changes the design, in the mode `auto`.

@@ -122,6 +122,7 @@ mod numbers;
 mod options;
 mod passage;
 mod pilot;
+mod plan_names;
 mod procedures;
 mod process;
 mod processes;

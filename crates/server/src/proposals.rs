@@ -13,8 +13,9 @@ use crate::backend::database;
 use crate::engine::Engine;
 use crate::engine::questions::{Question, Reply, ask};
 use crate::pilot::Decider;
+use crate::plan_names::with_name;
 use isomer_cluster::{Control, Progress};
-use isomer_design::Time;
+use isomer_design::{Change, Time};
 use isomer_plan::proposals::{Dropped, PENDING_MAX, Proposal, State, Wrong};
 use isomer_plan::pulse::Measure;
 use isomer_sql::datum::Datum;
@@ -62,9 +63,16 @@ pub(crate) fn approve(engine: &Engine, number: u64, by: &str) -> Result<(), SqlE
         Decider::Learned(learned) => learned.approved(now, &design, &plan),
         Decider::Elastic(_) => None,
     };
+    let gone = plan.changes().filter_map(Change::table).find(|it| design.table(*it).is_err());
     let mut plan = plan;
     plan.reason = format!("proposal {number}, approved by {by}");
-    let started = engine.database().reconfigure(plan).map_err(database);
+    let started = match gone.map(|table| (table, engine.relation(table))) {
+        Some((table, name)) => {
+            let name = name.map_or_else(|| table.to_string(), |name| name.said());
+            Err(SqlError::new(code::NOT_READY, format!("{name} was dropped")))
+        }
+        None => engine.database().reconfigure(plan).map_err(database),
+    };
     let outcome = started.as_ref().map(|number| *number).map_err(|error| error.message.clone());
     engine.steering.proposals.lock().started(number, decision, outcome);
     started.map(drop).map_err(|error| {
@@ -208,9 +216,9 @@ pub(crate) fn proposal_rows(engine: &Engine) -> Vec<Vec<Datum>> {
             .take(CHANGES_SHOWN)
             .map(|step| {
                 let text = step.change.to_text(&design);
-                step.change
-                    .table()
-                    .map_or(text.clone(), |table| engine.with_name(&design, table, text))
+                step.change.table().map_or(text.clone(), |table| {
+                    with_name(engine.relation(table), &design, table, text)
+                })
             })
             .collect();
         if it.plan.steps.len() > CHANGES_SHOWN {
@@ -292,7 +300,7 @@ pub(crate) fn heat_rows(engine: &Engine) -> Vec<Vec<Datum>> {
             Datum::Text(format!("{{{}}}", counts.join(",")))
         };
         Some(vec![
-            Datum::text(name),
+            Datum::Text(name.label()),
             Datum::Text(key(&it.start)),
             it.end.as_ref().map_or(Datum::Null, |end| Datum::Text(key(end))),
             Datum::Text(key(&part.start)),

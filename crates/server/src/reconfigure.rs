@@ -14,6 +14,7 @@
 use crate::backend::database;
 use crate::chronicle::{Event, PlanTold, clipped, us};
 use crate::engine::Engine;
+use crate::plan_names::{stored_names, with_name};
 use crate::proposals::check_changes_are_on;
 use crate::remembered::INTERRUPTED;
 use isomer_cluster::{Control, Progress, Reconfiguration};
@@ -52,8 +53,9 @@ impl Engine {
             Reconfigure::Start { plan, is_dry_run } => {
                 let design = self.database().design();
                 let wrong = |what| SqlError::new(code::INVALID_PARAMETER, what);
-                let plan = Plan::parse(&self.stored_names(&design, plan), &design, REASON)
-                    .map_err(wrong)?;
+                let plan =
+                    Plan::parse(&stored_names(&self.catalog(), &design, plan), &design, REASON)
+                        .map_err(wrong)?;
                 match is_dry_run {
                     true if plan.is_empty() => Err(wrong("the plan has no changes".to_owned())),
                     true => Ok(()),
@@ -72,23 +74,6 @@ impl Engine {
                 self.database().reconfigure(plan).map(drop).map_err(database)
             }
         }
-    }
-
-    /// Replaces the SQL names of tables and indexes in a plan by those of store tables.
-    pub(crate) fn stored_names(&self, design: &Design, plan: &str) -> String {
-        let catalog = self.catalog();
-        let stored = |name: &str| {
-            let mut tables = catalog.tables.values();
-            let id = tables.find_map(|table| table.part_labelled(name))?;
-            design.table(id).ok().map(|table| table.name().to_owned())
-        };
-        let line = |line: &str| {
-            let (operator, rest) = line.trim().split_once(' ')?;
-            let name = &rest[..rest.find(['[', ' ']).unwrap_or(rest.len())];
-            Some(format!("{operator} {}{}", stored(name)?, &rest[name.len()..]))
-        };
-        let lines = plan.lines().map(|text| line(text).unwrap_or_else(|| text.to_owned()));
-        lines.collect::<Vec<_>>().join("\n")
     }
 
     /// The plans since the start, and those that the history has from before.
@@ -122,7 +107,7 @@ impl Engine {
 fn change_text(engine: &Engine, step: &Step, design: &Design) -> String {
     let text = step.change.to_text(design);
     match step.change.table() {
-        Some(table) => engine.with_name(design, table, text),
+        Some(table) => with_name(engine.relation(table), design, table, text),
         None => text,
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::engine::Engine;
 use crate::figures::{Figure, FigureValue};
+use crate::tally::RolledBack;
 use isomer_sql::datum::Datum;
 use std::collections::BTreeMap;
 
@@ -49,7 +50,7 @@ pub(crate) fn figures(engine: &Engine) -> Vec<Figure> {
 }
 
 /// Figures of transactions and of their locks.
-fn transaction_figures(engine: &Engine) -> [Figure; 5] {
+fn transaction_figures(engine: &Engine) -> Vec<Figure> {
     let (counts, gateway) = (engine.tallies.counts(), engine.gateway());
     let ended = |outcome: &str, count| {
         let help = "Transactions that ended, by outcome.";
@@ -59,13 +60,15 @@ fn transaction_figures(engine: &Engine) -> [Figure; 5] {
         "Time that transactions of all gateways waited for locks, where the locks are kept.";
     let waiting = "Transactions of this gateway that wait for locks.";
     let misses = "Transactions and reads of this gateway that found their rows at another site than its routing table says.";
-    [
-        ended("committed", counts.commits),
-        ended("rolled_back", counts.rollbacks),
+    let rolled_back = RolledBack::ALL.map(|(why, name)| {
+        ended("rolled_back", engine.tallies.rolled_back(why)).with("reason", name)
+    });
+    let locks = [
         Figure::durations("isomer_lock_wait_seconds", waits, &gateway.lock_waits().shown()),
         Figure::gauge("isomer_lock_waiters", waiting, gateway.waiting() as f64),
         Figure::counter("isomer_routing_misses", misses, engine.database().others().misses()),
-    ]
+    ];
+    [ended("committed", counts.commits)].into_iter().chain(rolled_back).chain(locks).collect()
 }
 
 /// Figures of each site, by name first.

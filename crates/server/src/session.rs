@@ -33,6 +33,7 @@ use crate::options::ServerOptions;
 use crate::settings::{Kept, Settings, SettingsMark};
 use crate::shapes::Shape;
 use crate::socket::Socket;
+use crate::tally::RolledBack;
 use crate::temporary::Temporaries;
 use crate::wire::{Formats, Out, Reader, violation};
 use cursors::Cursor;
@@ -757,7 +758,7 @@ impl Session {
         // Rolls back to the last savepoint at once, so that the rows are unlocked.
         match (self.savepoints.last(), &mut self.txn) {
             (Some(savepoint), Some(backend)) => backend.back_to(&savepoint.mark),
-            _ => self.txn = None,
+            _ => self.txn.take().into_iter().for_each(|it| it.end(RolledBack::Failed)),
         }
         if self.in_block {
             self.failed = true;

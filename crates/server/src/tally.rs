@@ -13,28 +13,60 @@ use isomer_design::TableId;
 use isomer_sql::system::{Counts, RowChange, RowCounts};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Why a transaction has ended without a commit.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum RolledBack {
+    /// Its client asked for it.
+    Asked,
+    /// A statement or its commit has failed.
+    Failed,
+    /// The server runs it again from its beginning.
+    Repeated,
+    /// Its connection has ended.
+    Left,
+}
+
+impl RolledBack {
+    pub(crate) const ALL: [(RolledBack, &'static str); 4] = [
+        (RolledBack::Asked, "asked"),
+        (RolledBack::Failed, "failed"),
+        (RolledBack::Repeated, "repeated"),
+        (RolledBack::Left, "left"),
+    ];
+}
 
 /// The counts of the process.
 #[derive(Default)]
-pub(crate) struct Tallies(Mutex<Counts>);
+pub(crate) struct Tallies {
+    counts: Mutex<Counts>,
+    rolled_back: [AtomicU64; RolledBack::ALL.len()],
+}
 
 impl Tallies {
     /// The counts until now, without deadlocks.
     pub(crate) fn counts(&self) -> Counts {
-        self.0.lock().clone()
+        self.counts.lock().clone()
+    }
+
+    /// The number of transactions that ended in one way without a commit.
+    pub(crate) fn rolled_back(&self, why: RolledBack) -> u64 {
+        self.rolled_back[why as usize].load(Ordering::Relaxed)
     }
 }
 
 /// The counts of a transaction.
 pub(crate) struct Tally {
     all: Arc<Tallies>,
-    has_committed: bool,
+    /// `None`: it has committed.
+    rolled_back: Option<RolledBack>,
     tables: Vec<(TableId, RowCounts)>,
 }
 
 impl Tally {
     pub(crate) fn new(all: Arc<Tallies>) -> Tally {
-        Tally { all, has_committed: false, tables: Vec::new() }
+        Tally { all, rolled_back: Some(RolledBack::Left), tables: Vec::new() }
     }
 
     fn of(&mut self, table: TableId) -> &mut RowCounts {
@@ -67,16 +99,24 @@ impl Tally {
 
     /// The transaction has committed.
     pub(crate) fn committed(mut self) {
-        self.has_committed = true;
+        self.rolled_back = None;
+    }
+
+    /// The transaction ends without a commit for this reason, unless it commits after all.
+    pub(crate) fn ends(&mut self, why: RolledBack) {
+        self.rolled_back = Some(why);
     }
 }
 
 impl Drop for Tally {
     fn drop(&mut self) {
-        let mut all = self.all.0.lock();
-        match self.has_committed {
-            true => all.commits += 1,
-            false => all.rollbacks += 1,
+        let mut all = self.all.counts.lock();
+        match self.rolled_back {
+            None => all.commits += 1,
+            Some(why) => {
+                all.rollbacks += 1;
+                self.all.rolled_back[why as usize].fetch_add(1, Ordering::Relaxed);
+            }
         }
         for (table, counts) in &self.tables {
             all.tables.entry(*table).or_default().add(counts);

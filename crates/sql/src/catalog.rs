@@ -302,7 +302,7 @@ impl Catalog {
     }
 
     /// The name of the table or index with this id in the store.
-    pub fn relation(&self, id: TableId) -> Option<&str> {
+    pub fn relation(&self, id: TableId) -> Option<Name> {
         self.tables.with(Handle::Part(id)).find_map(|table| table.part_name(id))
     }
 

@@ -11,6 +11,7 @@
 
 use super::{Engine, damaged};
 use crate::backend::{database, explain};
+use crate::plan_names::with_name;
 use isomer_cluster::{CancelToken, Error, Failure, Missing, is_spread};
 use isomer_design::{Backups, TableId};
 use isomer_sql::catalog::Table;
@@ -122,7 +123,7 @@ impl Engine {
         let mut wanted = self.database().design();
         wanted.set_backups(table.id, backups).map_err(|invalid| {
             let mut error = database(Box::new(invalid).into());
-            error.message = self.with_name(&wanted, table.id, error.message);
+            error.message = with_name(self.relation(table.id), &wanted, table.id, error.message);
             error
         })?;
         // Definitions first, because rows are useless without them.

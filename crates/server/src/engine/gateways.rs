@@ -458,9 +458,11 @@ impl Listener for Ear {
             }
             Told::Withdrawn => drop(engine.redefined.lock().elsewhere.remove(&from)),
             Told::Catalog { dropped, redefined, built } => {
+                let before = engine.catalog();
                 let Some(version) = Ear::read_catalog(&engine, number, &built) else {
                     return false;
                 };
+                engine.former.keep(&before, dropped.iter().copied());
                 engine.set_dropped(dropped);
                 redefined.into_iter().for_each(|table| engine.set_redefined(table, version));
                 engine.redefined.lock().elsewhere.remove(&from);

@@ -20,6 +20,7 @@
 //! Left out: transaction control in a body, and the results of its SELECTs.
 
 use super::{Call, Flush, PlanAgain, RUNS_MAX, Session};
+use crate::tally::RolledBack;
 use crate::wire::{Formats, Out};
 use isomer_sql::budget::Holding;
 use isomer_sql::catalog::{Catalog, Procedure};
@@ -84,7 +85,7 @@ pub(super) fn run(session: &mut Session, call: Call<'_>, out: &mut Out) -> Resul
         if !may_again || !out.back_to(mark) {
             return Err(error);
         }
-        session.txn = None;
+        session.txn.take().into_iter().for_each(|backend| backend.end(RolledBack::Repeated));
         session.numbers_back_to(&numbers);
     }
     out.complete("CALL");

@@ -2,6 +2,7 @@
 
 use super::{Savepoint, Session};
 use crate::backend::Backend;
+use crate::tally::RolledBack;
 use crate::wire::Out;
 use isomer_cluster::open::{reach_of, sites_read};
 use isomer_design::{Key, SiteId, TableId};
@@ -195,6 +196,8 @@ impl Session {
         self.portals.retain(|name, _| name.is_empty());
         let txn = self.txn.take();
         if !commits || failed {
+            let why = if failed { RolledBack::Failed } else { RolledBack::Asked };
+            txn.into_iter().for_each(|backend| backend.end(why));
             self.end_cursors(false);
             return Ok("ROLLBACK");
         }
@@ -211,7 +214,7 @@ fn spread(catalog: &Catalog, backend: &Backend) -> Option<String> {
         let (name, table) =
             (catalog.relation(*id)?, catalog.tables.with(Handle::Part(*id)).next()?);
         let (_, schema) = table.parts().find(|(part, _)| part == id)?;
-        Some(format!("{name}[{}] at {site}", schema.format_key(key)))
+        Some(format!("{}[{}] at {site}", name.label(), schema.format_key(key)))
     };
     let shown: Vec<String> = rows.iter().filter_map(shown).collect();
     (shown.len() > 1).then(|| shown.join(", "))

@@ -10,6 +10,7 @@ use crate::ddl::Definer;
 use crate::engine::until_seated;
 use crate::limits::{self, Limited};
 use crate::rights::{check_all_designs, check_design, check_lock, check_use};
+use crate::tally::RolledBack;
 use crate::users::check_superuser;
 use crate::wire::{Formats, Out};
 use isomer_cluster::{CancelReason, Isolation, LockMode, queue_again};
@@ -401,7 +402,7 @@ impl Session {
             match savepoint {
                 Some(savepoint) if sees_anew || !is_first => self.backend().back_to(&savepoint),
                 Some(_) => self.begin_again(),
-                None => self.txn = None,
+                None => self.txn.take().into_iter().for_each(|it| it.end(RolledBack::Repeated)),
             }
             self.numbers_back_to(&numbers);
             // Others may be taking over from a site. All pauses are longer than that takes.
@@ -416,8 +417,9 @@ impl Session {
 
     /// Restarts the transaction of a block, which has no reads or writes yet.
     fn begin_again(&mut self) {
-        let Some(before) = self.txn.take() else { return };
-        let (begun_us, deferred) = (before.begun_us, before.deferred);
+        let Some(mut before) = self.txn.take() else { return };
+        let (begun_us, deferred) = (before.begun_us, std::mem::take(&mut before.deferred));
+        before.end(RolledBack::Repeated);
         let backend = self.backend();
         (backend.begun_us, backend.deferred) = (begun_us, deferred);
     }

@@ -74,16 +74,17 @@ impl Table {
     }
 
     /// The name of the part of the table with this id in the store.
-    pub(super) fn part_name(&self, id: TableId) -> Option<&str> {
+    pub(super) fn part_name(&self, id: TableId) -> Option<Name> {
         let own = |table: &'_ Table| {
             let index = table.maintained().position(|index| index.id == id);
             (index, table.id == id)
         };
         let beside = self.beside.as_ref().map(|beside| &*beside.layout);
-        std::iter::once(self).chain(beside).find_map(|table| match own(table) {
-            (Some(at), _) => table.maintained().nth(at).map(|index| &*index.name),
-            (None, is_it) => is_it.then_some(&*table.name),
-        })
+        let name = std::iter::once(self).chain(beside).find_map(|table| match own(table) {
+            (Some(at), _) => table.maintained().nth(at).map(|index| &index.name),
+            (None, is_it) => is_it.then_some(&table.name),
+        });
+        name.map(|name| Name { name: name.clone(), ..self.full_name() })
     }
 
     /// The id in the store of the table or an index, by its [label](Name::label).

@@ -103,7 +103,7 @@ impl Name {
         }
     }
 
-    /// A type's name in messages, quoted if necessary.
+    /// As [`Name::label`], quoted if necessary: a type in messages, a relation in plans.
     pub fn said(&self) -> String {
         if self.schema == PUBLIC { quoted(&self.name) } else { self.written() }
     }
