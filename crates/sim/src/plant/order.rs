@@ -17,8 +17,8 @@ pub(crate) async fn batch(
 ) -> Result<BatchAnswer, Failure> {
     let spoils = |plant| way.world().spoils(plant, SPOILT_PER_MILLE);
     match &mut step {
-        // What a commit has read and what it writes are checked apart: a row that it has read and
-        // then changes stands in both.
+        // A row that a commit has read and then changes is checked twice: as read, and by its
+        // version.
         BatchStep::Enter { checks, .. } if way.world().spoils(Plant::UncheckedBatch, 1000) => {
             let is_version = |check: &Check| matches!(check.sees, Sees::Version(_));
             let of_versions: Vec<bool> = checks.iter().map(is_version).collect();
