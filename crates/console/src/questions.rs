@@ -94,8 +94,11 @@ pub(crate) fn question(name: &str, part: &Part) -> Option<String> {
         "sessions" => "select pid, usename, application_name, client_addr, state, wait_event_type, wait_event, \
              array_to_string(pg_blocking_pids(pid), ' ') as blocked_by, \
              extract(epoch from clock_timestamp() - xact_start) as transaction_seconds, \
-             extract(epoch from clock_timestamp() - query_start) as query_seconds, query \
-             from pg_stat_activity order by xact_start nulls last, pid"
+             extract(epoch from clock_timestamp() - query_start) as query_seconds, query, \
+             me.rolsuper or not coalesce(its.rolsuper, true) \
+             and (pg_has_role(its.oid, 'member') or pg_has_role('pg_signal_backend', 'member')) as may_end \
+             from pg_stat_activity left join pg_roles its on its.rolname = usename \
+             join pg_roles me on me.rolname = current_user order by xact_start nulls last, pid"
             .to_owned(),
         "locks" => "select l.pid, l.locktype, c.relname, l.mode, l.granted from pg_locks l \
              left join pg_class c on c.oid = l.relation order by l.granted, l.pid"
@@ -132,6 +135,8 @@ pub(crate) enum Action {
     Propose { plan: String, because: Option<String> },
     /// Another shard key of a table waits for approval.
     ProposeShardKey { relation: String, column: String },
+    /// A change of the shard key of a table that is under way.
+    Sharding { control: ShardControl, relation: String },
     /// A process restarts; without a name the one that is asked.
     Restart { process: Option<String> },
     /// The statement of a session is cancelled.
@@ -156,6 +161,19 @@ pub(crate) enum Control {
     Resume,
     Cancel,
     Reverse,
+}
+
+#[derive(Deserialize, Clone, Copy, Debug)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ShardControl {
+    Pause,
+    Resume,
+    Cancel,
+}
+
+/// A relation in SQL. One of another schema than public has the schema in front.
+fn identifier(relation: &str) -> String {
+    relation.split('.').map(escape_identifier).collect::<Vec<_>>().join(".")
 }
 
 impl Action {
@@ -195,11 +213,16 @@ impl Action {
                 format!("alter system propose {}{because}", plan.trim_start())
             }
             Action::ProposeShardKey { relation, column } => {
-                // A relation of another schema than public has the schema in front.
-                let parts = relation.split('.').map(escape_identifier);
-                let table = parts.collect::<Vec<_>>().join(".");
-                let column = escape_identifier(column);
+                let (table, column) = (identifier(relation), escape_identifier(column));
                 format!("alter system propose shard key of {table} ({column})")
+            }
+            Action::Sharding { control, relation } => {
+                let control = match control {
+                    ShardControl::Pause => "pause",
+                    ShardControl::Resume => "resume",
+                    ShardControl::Cancel => "cancel",
+                };
+                format!("alter table {} {control} shard by", identifier(relation))
             }
             Action::Restart { process: None } => "alter system restart".to_owned(),
             Action::Restart { process: Some(name) } => {
@@ -243,6 +266,10 @@ mod tests {
             (
                 r#"{"action":"propose_shard_key","relation":"s.a\"b","column":"x\"); drop table t"}"#,
                 r#"alter system propose shard key of "s"."a""b" ("x""); drop table t")"#,
+            ),
+            (
+                r#"{"action":"sharding","control":"pause","relation":"s.t"}"#,
+                r#"alter table "s"."t" pause shard by"#,
             ),
             (r#"{"action":"restart","process":"b'c"}"#, "alter system restart node 'b''c'"),
             (r#"{"action":"restart"}"#, "alter system restart"),

@@ -15,7 +15,18 @@ function controls(plan) {
   return "";
 }
 
+/** Buttons of a change of a shard key. Tables with names that need quotes have none. */
+function sharding(change) {
+  const found = /^ALTER TABLE (?:public\.)?([a-z0-9_.]+) SHARD BY/.exec(change.change);
+  if (!shell.may || !found) return "";
+  const relation = found[1];
+  const act = (title, control, asks, kind) => button(title, { action: "sharding", control, relation }, { asks, kind, label: `${title} the change of the shard key of ${relation}` });
+  const paused = change.state.startsWith("paused");
+  return row(paused ? act("Resume", "resume", null, "primary") : act("Pause", "pause"), act("Cancel", "cancel", [`Keep the shard key of ${relation}`, "What was copied is dropped.", { action: "Cancel the change", danger: true }], "danger"));
+}
+
 function progress(plan) {
+  if (plan.made === null) return `some of ${plan.changes}`;
   const share = Number(plan.changes) ? Number(plan.made) / Number(plan.changes) : 0;
   const fill = el("i");
   fill.style.width = `${100 * share}%`;
@@ -43,7 +54,7 @@ export default async function jobs(main, live) {
         ["begun", (r) => when(r.begun), "when"], ["ended", (r) => (r.ended ? when(r.ended) : r.ends ? `about ${when(r.ends)}` : "–"), "when"], ["99th percentile", disturbance, "text"], ["reason", (r) => r.reason, "text"], ["next or error", (r) => r.error || r.next || "–", "code"],
         ["", controls, "actions"]], "No plan since the server was started. ALTER SYSTEM RECONFIGURE begins one, and so does an approved proposal.")));
     }
-    now.replaceChildren(part("Under way", null, table(changes, [["change", (r) => r.change, "code"], ["reason", (r) => r.reason, "text"], ["state", (r) => tag(r.state, "info")], ["for", (r) => us(r.for_us), "number"]], "No change of the design is under way.")));
+    now.replaceChildren(part("Under way", null, table(changes, [["change", (r) => r.change, "code"], ["reason", (r) => r.reason, "text"], ["state", (r) => tag(r.state, "info")], ["for", (r) => us(r.for_us), "number"], ["", sharding, "actions"]], "No change of the design is under way.")));
   };
   await live.refresh();
 }

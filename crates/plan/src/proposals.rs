@@ -176,6 +176,15 @@ pub fn parts(plan: &Plan, design: &Design) -> Parts {
     plan.changes().filter_map(part).collect()
 }
 
+/// The steps of a strategy's plan that the design permits. A strategy drops copies that are
+/// backups, too: where its plan is carried out at once, such a change fails alone, but a plan that
+/// is approved is carried out as a whole or not at all.
+pub fn possible(plan: Plan, design: &Design) -> Plan {
+    let mut design = design.clone();
+    let steps = plan.steps.into_iter().filter(|step| design.apply(&step.change).is_ok()).collect();
+    Plan { reason: plan.reason, steps }
+}
+
 impl Proposals {
     /// The next proposal has a number after this one.
     pub fn number_after(&mut self, number: u64) {
@@ -422,6 +431,22 @@ mod tests {
 
     fn states(proposals: &Proposals) -> Vec<&'static str> {
         proposals.all().map(|it| it.state.name()).collect()
+    }
+
+    #[test]
+    fn a_strategy_proposes_what_is_possible() {
+        let text = "sites s1 s2 s3\ntable t\ncolumn a int64\nkey a\nbackups 1\n\
+             partition [] master s1 replicas s2\npartition [5] master s2 replicas s1\n";
+        let design = Design::parse(text).expect("a design");
+        let wanted =
+            "remaster t[] s2\nremove_replica t[] s1\nadd_replica t[5] s3\nremove_replica t[5] s1\n";
+        let steps = wanted
+            .lines()
+            .map(|line| Step::new(Change::parse(line, &design).expect("a change"), "hot"));
+        let plan = Plan { reason: "hot".to_owned(), steps: steps.collect() };
+        let possible = possible(plan, &design);
+        let told: Vec<String> = possible.changes().map(|change| change.to_text(&design)).collect();
+        assert_eq!(told, ["remaster t[] s2", "add_replica t[5] s3", "remove_replica t[5] s1"]);
     }
 
     #[test]

@@ -16,14 +16,14 @@
 use crate::engine::Engine;
 use crate::engine::questions::Question;
 use crate::plan_names::{stored_names, with_name};
-use crate::proposals::{at_conductor, proposed};
+use crate::proposals::{at_conductor, proposed, shard_statement};
 use isomer_cluster::{Isolation, follows_plans};
 use isomer_design::{Footprint, Item, Key, Plan, Schema, Span, TableId, Value};
 use isomer_plan::elastic::advice::{Advice, FOOTPRINTS_MIN, advise};
 use isomer_plan::proposals::{Parts, parts};
 use isomer_plan::recording::RecordedKey;
 use isomer_plan::reshard::advise::{Candidate, Rows, rank};
-use isomer_sql::catalog::{Catalog, Named, TEMPORARY, Table, quoted};
+use isomer_sql::catalog::{Catalog, Named, TEMPORARY, Table};
 use isomer_sql::datum::Datum;
 use isomer_sql::define::shard_columns;
 use isomer_sql::{SqlError, code};
@@ -150,7 +150,7 @@ fn of_table(
     let row = |candidate: Candidate| {
         let statement = match current == Some(&*candidate.column) {
             true => Datum::Null,
-            false => Datum::Text(statement(table, std::slice::from_ref(&candidate.column))),
+            false => Datum::Text(shard_statement(table, std::slice::from_ref(&candidate.column))),
         };
         let moved = candidate.rows_moved.map(|rows| 100.0 * rows as f64 / accesses as f64);
         vec![
@@ -216,12 +216,6 @@ fn values_of(
     columns.iter().map(value).collect()
 }
 
-/// The statement that distributes a table by other columns.
-fn statement(table: &Table, columns: &[String]) -> String {
-    let columns: Vec<String> = columns.iter().map(|name| quoted(name)).collect();
-    format!("ALTER TABLE {} SHARD BY ({})", table.full_name().written(), columns.join(", "))
-}
-
 /// Takes a plan of an operator as a proposal.
 ///
 /// # Errors
@@ -265,7 +259,7 @@ pub(crate) fn propose_shard_key(
             format!("table \"{}\" is distributed by ({}) already", table.name, columns.join(", "));
         return Err(SqlError::new(code::INVALID_PARAMETER, message));
     }
-    let asked = (table.id, statement(&table, columns));
+    let asked = (table.id, shard_statement(&table, columns));
     propose_statement(engine, asked, by)
 }
 

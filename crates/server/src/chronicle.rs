@@ -164,6 +164,8 @@ pub struct Noted {
     pub(crate) sites: BTreeSet<String>,
     /// Plans by number, and whether they have ended.
     pub(crate) plans: BTreeMap<u64, bool>,
+    /// Proposals by number, with their states.
+    pub(crate) proposals: Vec<(u64, &'static str)>,
 }
 
 /// See the [module documentation](self).

@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use rustix::net::Shutdown;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 /// Places reserved for superusers, if there are more places than that.
 const RESERVED: usize = 3;
@@ -51,18 +51,20 @@ pub(crate) struct Client {
 /// The sessions of all gateways, as a session sees them.
 pub(crate) struct Seen {
     clients: Arc<Clients>,
-    has_signalled: AtomicBool,
+    /// The session that a function of this session was asked to signal; 0: none.
+    signalled: AtomicI32,
 }
 
 impl Seen {
     pub(crate) fn new(clients: Arc<Clients>) -> Arc<Seen> {
-        Arc::new(Seen { clients, has_signalled: AtomicBool::new(false) })
+        Arc::new(Seen { clients, signalled: AtomicI32::new(0) })
     }
 
-    /// True if the session has cancelled a statement or ended a session since the last call.
-    pub(crate) fn has_signalled(&self) -> bool {
-        self.has_signalled.load(Ordering::Relaxed)
-            && self.has_signalled.swap(false, Ordering::Relaxed)
+    /// The last session whose statement, or that itself, this session was asked to end since the
+    /// last call.
+    pub(crate) fn signalled(&self) -> Option<i32> {
+        let asked = self.signalled.load(Ordering::Relaxed) != 0;
+        asked.then(|| self.signalled.swap(0, Ordering::Relaxed))
     }
 }
 
@@ -73,9 +75,12 @@ impl SessionsView for Seen {
     }
 
     fn signal(&self, process: i32, ends_session: bool) -> bool {
-        self.has_signalled.store(true, Ordering::Relaxed);
         self.clients.signal_here(process, ends_session)
             || self.clients.pass_on(process, &Inquiry::Signal { process, ends_session })
+    }
+
+    fn asks_to_signal(&self, process: i32) {
+        self.signalled.store(process, Ordering::Relaxed);
     }
 }
 

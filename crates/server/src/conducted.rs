@@ -17,6 +17,7 @@ use crate::cells::Cell;
 use crate::copies;
 use crate::engine::questions::{Question, Reply, ToldLock, ask, locks};
 use crate::engine::{Engine, state};
+use crate::histories::keep_decisions;
 use crate::proposals;
 use isomer_cluster::Error;
 use isomer_sql::SqlError;
@@ -56,6 +57,11 @@ pub(crate) fn rows_elsewhere(engine: &Engine, view: &str) -> Option<Vec<Vec<Datu
 pub(crate) fn answer(engine: &Engine, question: &[u8]) -> Reply {
     let refused = |error: SqlError| Reply::Refused(error.message, error.detail, error.hint);
     let done = |done: Result<(), SqlError>| done.map_or_else(refused, |()| Reply::Done);
+    // A proposal is not lost with the process.
+    let kept = |ended: Result<(), SqlError>| {
+        keep_decisions(engine);
+        done(ended)
+    };
     match serde_json::from_slice(question) {
         Ok(Question::State) => Reply::State(state(engine)),
         Ok(Question::Rows(view)) if VIEWS.contains(&&*view) => {
@@ -63,15 +69,15 @@ pub(crate) fn answer(engine: &Engine, question: &[u8]) -> Reply {
             let row = |row: Vec<Datum>| row.into_iter().map(Cell::of).collect();
             Reply::Rows(rows.into_iter().map(row).collect())
         }
-        Ok(Question::Approve(number, by)) => done(proposals::approve(engine, number, &by)),
+        Ok(Question::Approve(number, by)) => kept(proposals::approve(engine, number, &by)),
         Ok(Question::Reject(number, by, because)) => {
-            done(proposals::reject(engine, number, &by, because.as_deref()))
+            kept(proposals::reject(engine, number, &by, because.as_deref()))
         }
         Ok(Question::Propose(plan, because, by)) => {
-            done(advice::propose(engine, &plan, because.as_deref(), &by))
+            kept(advice::propose(engine, &plan, because.as_deref(), &by))
         }
         Ok(Question::ProposeStatement(table, statement, by)) => {
-            done(advice::propose_statement(engine, (table, statement), &by))
+            kept(advice::propose_statement(engine, (table, statement), &by))
         }
         Ok(Question::Note(actions)) => {
             audit::keep(engine, actions);

@@ -41,7 +41,11 @@ pub fn note_events(engine: &Engine, noted: &mut Noted) {
     let (now, failed) = (engine.database().now(), engine.database().failed_over());
     engine.chronicle.note_failovers(now, &failed, &mut noted.sites);
     note_plans(engine, &mut noted.plans);
-    if engine.remembered.is_due(now) {
+    let proposals = engine.steering.proposals.lock();
+    let states = proposals.all().map(|it| (it.number, it.state.name())).collect();
+    drop(proposals);
+    let has_news = std::mem::replace(&mut noted.proposals, states) != noted.proposals;
+    if has_news || engine.remembered.is_due(now) {
         keep_decisions(engine);
     }
     let news = engine.chronicle.take_news();

@@ -15,11 +15,13 @@ use crate::engine::questions::{Question, Reply, ask};
 use crate::pilot::Decider;
 use crate::plan_names::with_name;
 use isomer_cluster::{Control, Progress};
-use isomer_design::{Change, Time};
+use isomer_design::{Change, TableId, Time};
 use isomer_plan::proposals::{Dropped, PENDING_MAX, Proposal, State, Wrong};
 use isomer_plan::pulse::Measure;
+use isomer_sql::catalog::{Table, quoted};
 use isomer_sql::datum::Datum;
 use isomer_sql::{SqlError, code};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The changes of a proposal that are shown.
@@ -49,11 +51,18 @@ pub(crate) fn approve(engine: &Engine, number: u64, by: &str) -> Result<(), SqlE
     if engine.database().is_gateway_only() {
         return at_conductor(engine, &Question::Approve(number, by.to_owned()));
     }
+    check_free(engine, number)?;
     let now = engine.database().now();
     let approved = engine.steering.proposals.lock().approve(now, number, by);
     let Proposal { plan, statement, .. } = approved.map_err(|why| wrong(number, why))?;
     engine.steering.weigh(now);
     if let Some(statement) = statement {
+        if is_so_already(engine, &statement) {
+            let why = "the table is distributed so already".to_owned();
+            let refused = SqlError::new(code::NOT_READY, why.clone());
+            engine.steering.proposals.lock().started(number, None, Err(why));
+            return Err(refused);
+        }
         engine.steering.proposals.lock().runs(number);
         engine.steering.approved.lock().push((number, statement));
         return Ok(());
@@ -81,6 +90,44 @@ pub(crate) fn approve(engine: &Engine, number: u64, by: &str) -> Result<(), SqlE
             .detail(format!("{}.", error.message))
             .hint("Where the load still asks for a change, another proposal comes.")
     })
+}
+
+/// Lets a proposal wait while a reconfiguration changes one of its tables.
+fn check_free(engine: &Engine, number: u64) -> Result<(), SqlError> {
+    let proposals = engine.steering.proposals.lock();
+    let Some(proposal) = proposals.all().find(|it| it.number == number) else { return Ok(()) };
+    let tables: BTreeSet<TableId> = proposal.plan.changes().filter_map(Change::table).collect();
+    drop(proposals);
+    let running = engine.database().reconfigurations().into_iter().filter(|it| !it.has_ended());
+    match running.into_iter().find(|it| !it.tables().is_disjoint(&tables)) {
+        Some(other) => {
+            let message = format!(
+                "proposal {number} waits: reconfiguration {} changes one of its tables",
+                other.number
+            );
+            let hint = "Approve it when that has ended.";
+            Err(SqlError::new(code::NOT_READY, message).hint(hint))
+        }
+        None => Ok(()),
+    }
+}
+
+/// True for a statement that gives a table the shard key that it has.
+fn is_so_already(engine: &Engine, statement: &str) -> bool {
+    let catalog = engine.catalog();
+    let is_its = |table: &Arc<Table>| {
+        let slots = table.key_slots();
+        let name = |at: &usize| table.columns[*at].name.clone();
+        let columns: Vec<String> = slots.iter().map(name).collect();
+        (1..=columns.len()).any(|most| shard_statement(table, &columns[..most]) == statement)
+    };
+    catalog.tables.values().any(is_its)
+}
+
+/// The statement that distributes a table by other columns.
+pub(crate) fn shard_statement(table: &Table, columns: &[String]) -> String {
+    let columns: Vec<String> = columns.iter().map(|name| quoted(name)).collect();
+    format!("ALTER TABLE {} SHARD BY ({})", table.full_name().written(), columns.join(", "))
 }
 
 /// The outcome of a proposal by an operator, as an error where there is none.

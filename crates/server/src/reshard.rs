@@ -49,6 +49,7 @@ use crate::draft::Made;
 use crate::engine::{Engine, until_past_elsewhere};
 use crate::explain::by;
 use crate::indexes::{Asker, Build, Builder, Target, key_index, sharding};
+use crate::proposals::check_changes_are_on;
 use isomer_cluster::reorder::{Came, Reorder, Step};
 use isomer_cluster::{CancelReason, CancelToken, Isolation, LockMode, OpenError, OpenTransaction};
 use isomer_design::{Key, SiteId, TableId};
@@ -102,6 +103,7 @@ impl Engine {
         (cancel, budget): Asker<'_>,
         notices: &mut Vec<SqlError>,
     ) -> Result<(), SqlError> {
+        check_changes_are_on(self)?;
         self.discard_retired();
         let mut alone = self.gateway().begin(Isolation::ReadCommitted, cancel.clone());
         let named = Named::of(&reshard.table)?;

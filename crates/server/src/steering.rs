@@ -25,10 +25,10 @@ use crate::figures::{Figure, FigureValue};
 use crate::heat::Heat;
 use crate::pilot::Decider;
 use crate::recent::Recent;
-use isomer_cluster::Durations;
+use isomer_cluster::{Durations, follows_plans};
 use isomer_design::{Change, Design, Plan, Route, Time};
 use isomer_plan::learned::journal::Journal;
-use isomer_plan::proposals::{Proposals, parts};
+use isomer_plan::proposals::{Proposals, parts, possible};
 use isomer_plan::pulse::Pulse;
 use isomer_plan::restraints::{Restraints, Withheld};
 use isomer_strategy::{
@@ -246,8 +246,13 @@ impl Steering {
         let sifted = self.restraints.lock().sift(now, self.decider.mode(), added_us, plan);
         sifted.withheld.iter().for_each(|(change, why)| self.withhold(now, change, *why));
         if !sifted.proposed.is_empty() {
-            let parts = parts(&sifted.proposed, &design());
-            self.proposals.lock().offer(now, sifted.proposed, decision, parts);
+            let (design, mut plan) = (design(), sifted.proposed);
+            // The tables of definitions are near the conductor, which uses them.
+            let follows = |id| design.table(id).is_ok_and(follows_plans);
+            plan.steps.retain(|step| step.change.table().is_some_and(follows));
+            let plan = possible(plan, &design);
+            let parts = parts(&plan, &design);
+            self.proposals.lock().offer(now, plan, decision, parts);
         }
         sifted.carried
     }

@@ -187,6 +187,9 @@ pub trait SessionsView: Send + Sync {
     /// Cancels the statement of a session of any gateway, or ends the session. False if no session
     /// has this number, or its gateway gave no answer.
     fn signal(&self, process: i32, ends_session: bool) -> bool;
+
+    /// The session asks for such a signal, and may not have the rights.
+    fn asks_to_signal(&self, _process: i32) {}
 }
 
 /// The sessions of all gateways.

@@ -8,6 +8,7 @@ use crate::alter::folded;
 use crate::backend::{Backend, explain, read_only_call};
 use crate::ddl::Definer;
 use crate::engine::until_seated;
+use crate::histories::keep_decisions;
 use crate::limits::{self, Limited};
 use crate::rights::{check_all_designs, check_design, check_lock, check_use};
 use crate::tally::RolledBack;
@@ -24,7 +25,7 @@ use isomer_sql::system::{self, SystemTable};
 use isomer_sql::transaction::Surroundings;
 use isomer_sql::zone::Zone;
 use isomer_sql::{SqlError, code};
-use sqlparser::ast::{Lock, LockTableMode};
+use sqlparser::ast::{AlterTableOperation, Lock, LockTableMode, Statement};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -40,6 +41,21 @@ fn is_about_design(text: &str) -> bool {
     match (words.next().as_deref(), words.next().as_deref()) {
         (Some("alter"), Some("system" | "table")) => true,
         (Some(first), _) => first.starts_with("checkpoint"),
+        _ => false,
+    }
+}
+
+/// True for a definition that decides where rows are, or what roles may do.
+fn is_of_operators(definition: &Definition) -> bool {
+    let sets = |operation: &AlterTableOperation| {
+        matches!(operation, AlterTableOperation::SetOptionsParens { .. })
+    };
+    match definition {
+        Definition::Reshard(_) | Definition::Rights(_) => true,
+        Definition::Sql(statement) => match &**statement {
+            Statement::AlterTable(alter) => alter.operations.iter().any(sets),
+            _ => false,
+        },
         _ => false,
     }
 }
@@ -145,11 +161,17 @@ impl Session {
                 out.complete(tag);
                 Ok(())
             }
-            Action::Define(definition) => self.define(definition, out, flush),
+            Action::Define(definition) => {
+                let result = self.define(definition, out, flush);
+                if is_of_operators(definition) {
+                    audited(self, None, &result);
+                }
+                result
+            }
             Action::Design(statement) => {
                 let result = design(self, statement, out);
                 if !matches!(**statement, DesignStatement::Show(..)) {
-                    audited(self, &result);
+                    audited(self, None, &result);
                 }
                 result
             }
@@ -157,7 +179,7 @@ impl Session {
             Action::Lock(lock) => self.lock_tables(lock, out),
             Action::User(statement) => {
                 let result = self.user(statement, out, flush);
-                audited(self, &result);
+                audited(self, None, &result);
                 result
             }
             Action::Explain(inner, Explains::Plan) => {
@@ -586,8 +608,8 @@ pub(super) fn measured(
     let begun = limits::now();
     let result = session.perform(call, out, flush);
     let took = limits::now().duration_since(begun);
-    if session.seen.has_signalled() {
-        audited(session, &result);
+    if let Some(process) = session.seen.signalled() {
+        audited(session, Some(process), &result);
     }
     session.engine.statements.count(took);
     count_shape(session, took, matches!(call.compiled.action, Action::Control(_)));
@@ -613,7 +635,7 @@ fn count_shape(session: &mut Session, took: Duration, is_control: bool) {
 const CONSOLE: &str = "isomer console";
 
 /// Notes what the statement that runs has done, for the audit trail.
-fn audited(session: &Session, result: &Result<(), SqlError>) {
+fn audited(session: &Session, signalled: Option<i32>, result: &Result<(), SqlError>) {
     let shown = session.activity.shown();
     let address = shown.client_address.as_deref().unwrap_or("local");
     // For its browsers, the console has connections of its own.
@@ -625,6 +647,10 @@ fn audited(session: &Session, result: &Result<(), SqlError>) {
     let text = match &session.shape {
         Some(shape) if !is_about_design(&shown.text) => shape.text().to_owned(),
         _ => shown.text.clone(),
+    };
+    let text = match signalled {
+        Some(process) => format!("{text}: session {process}"),
+        None => text,
     };
     crate::audit::note(&session.engine, (&shown.user, client), &text, result);
 }
@@ -678,6 +704,13 @@ fn design(
     };
     let mut told = |notice: SqlError| out.notice("NOTICE", &notice);
     session.engine.change_design(altered, &who.name, &session.cancel, &mut told)?;
+    if let DesignStatement::Propose(..)
+    | DesignStatement::ProposeShardKey(..)
+    | DesignStatement::Approve(_)
+    | DesignStatement::Reject(..) = statement
+    {
+        keep_decisions(&session.engine);
+    }
     out.complete(match statement {
         DesignStatement::Autopilot(_)
         | DesignStatement::AutopilotProcessor(_)

@@ -30,6 +30,7 @@ pub(super) fn signal(
     let Some(found) = sessions.of(process) else {
         return warn(format!("PID {process} is not a PostgreSQL backend process"));
     };
+    around.sessions.asks_to_signal(found.process);
     let who = &around.identity;
     let role = who.roles().named(&found.user).ok();
     let (act, thing, is_done) = match ends_session {

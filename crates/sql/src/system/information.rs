@@ -376,11 +376,12 @@ pub(super) fn sequences(sequence: &Arc<Sequence>, around: &Surroundings) -> Opti
     ])
 }
 
-/// The sessions. Superusers and members of `pg_read_all_stats` see the activity of all; other roles
-/// see that of the sessions whose user's rights they have.
+/// The sessions. Superusers and members of `pg_read_all_stats` or `isomer_design` see the activity
+/// of all; other roles see that of the sessions whose user's rights they have.
 pub(super) fn sessions(around: &Surroundings) -> Vec<Vec<Datum>> {
     let who = &around.identity;
-    let sees_all = who.is_superuser || who.acts_as(READ_ALL_STATS);
+    let sees_all =
+        who.is_superuser || who.acts_as(READ_ALL_STATS) || who.acts_as(super::DESIGN_ROLE);
     let row = |shown: SessionShown| {
         let role = who.roles().named(&shown.user).ok().map(|role| role.oid);
         let is_own = shown.process == around.process;
