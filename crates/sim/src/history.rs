@@ -271,6 +271,8 @@ pub struct Batch {
     pub ordered: Vec<RowWrite>,
     /// The rows that sites have installed.
     pub installed: Vec<(SiteId, RowWrite)>,
+    /// The rows of its time that replicas have in their logs.
+    pub copied: Vec<(SiteId, RowWrite)>,
 }
 
 /// The input of the checkers.

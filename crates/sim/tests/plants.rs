@@ -68,6 +68,15 @@ fn a_replica_that_is_told_other_values_breaks_copies_agree() {
 }
 
 #[test]
+fn a_replica_that_is_told_other_values_of_a_batch_breaks_one_order() {
+    let (plant, ordered) = (Some(Plant::GarbledRows), true);
+    let options = SimOptions { plant, ordered, ..SimOptions::default() };
+    let mut failures = (1..=SEEDS_MAX).filter_map(|seed| run(seed, &options).err());
+    let failure = failures.find(|failure| failure.checker == "one_order").expect("it is found");
+    assert!(failure.what.contains("at the replica"), "{failure}");
+}
+
+#[test]
 fn a_site_that_is_not_told_what_a_session_saw_breaks_session_order() {
     caught(Plant::ForgottenSession, &["session_order"]);
 }

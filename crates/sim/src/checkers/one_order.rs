@@ -1,6 +1,6 @@
 //! One order: all sites have the same batches, each with the same outcome. The rows that sites have
-//! installed for a batch are those of its applied commits. So no site runs a batch that is not
-//! durable, or twice, and no two sites decide it differently.
+//! installed for a batch are those of its applied commits, and replicas got no others. So no site
+//! runs a batch that is not durable, or twice, and no two sites decide it differently.
 
 use crate::history::{Batch, History};
 use isomer_design::{Key, TableId};
@@ -42,8 +42,15 @@ fn judge(batch: &Batch) -> Result<(), String> {
         let found = installed.get(&(*table, *key));
         return Err(format!("{table}[{key}] is to be {row:?}, and the sites have {found:?}"));
     }
-    match installed.keys().find(|place| !ordered.contains_key(place)) {
-        Some((table, key)) => Err(format!("{table}[{key}] was installed, and nobody wrote it")),
+    if let Some((table, key)) = installed.keys().find(|place| !ordered.contains_key(place)) {
+        return Err(format!("{table}[{key}] was installed, and nobody wrote it"));
+    }
+    let copied = batch.copied.iter();
+    let mut copied = copied.map(|(site, row)| (site, (row.table, &row.key), row.value.as_deref()));
+    match copied.find(|(_, place, row)| ordered.get(place) != Some(row)) {
+        Some((site, (table, key), row)) => {
+            Err(format!("{table}[{key}] is {row:?} at the replica {site}, not what was ordered"))
+        }
         None => Ok(()),
     }
 }

@@ -20,7 +20,7 @@ use isomer_log::{Log, MemoryLog};
 use isomer_site::{
     Event, FrameKind, OrderedBatch, OrderedCommit, RowWrite, applied_writes, read_frame,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -93,7 +93,40 @@ pub(crate) fn read(
             known.ordered = applied_writes(&commits, applied);
         }
     }
+    copy(&mut all, logs);
     all.into_values().collect()
+}
+
+/// Adds what replicas have got of each batch. Batches are known by their times; two of them at
+/// other sites may have the same.
+fn copy(all: &mut BTreeMap<u64, Batch>, logs: &[(SiteId, Arc<MemoryLog>)]) {
+    let mut numbers: BTreeMap<Time, Vec<u64>> = BTreeMap::new();
+    for batch in all.values() {
+        let times: BTreeSet<Time> = batch.outcomes.iter().map(|(_, time, _)| *time).collect();
+        times.into_iter().for_each(|time| numbers.entry(time).or_default().push(batch.number));
+    }
+    for (site, log) in logs {
+        let read = log.read(log.begin(), &mut |_, frame| {
+            let (head, records) = read_frame(frame).expect("sites write frames");
+            let numbers = numbers.get(&head.time).filter(|_| head.kind.origin().is_some());
+            let Some(numbers) = numbers else { return ControlFlow::Continue(()) };
+            for record in &records {
+                let Event::Write(rows) = &record.event else { continue };
+                for row in rows.iter() {
+                    let (key, value) = (Key::from_bytes(row.key), row.value.map(<[u8]>::to_vec));
+                    let row = RowWrite { table: record.table, key, value };
+                    let is_of = |number: &&u64| {
+                        let mut ordered = all[number].ordered.iter();
+                        ordered.any(|it| (it.table, &it.key) == (row.table, &row.key))
+                    };
+                    let number = numbers.iter().find(is_of).unwrap_or(&numbers[0]);
+                    of(all, *number).copied.push((*site, row));
+                }
+            }
+            ControlFlow::Continue(())
+        });
+        read.expect("a log in memory can be read from its beginning");
+    }
 }
 
 fn of(all: &mut BTreeMap<u64, Batch>, number: u64) -> &mut Batch {
@@ -103,6 +136,7 @@ fn of(all: &mut BTreeMap<u64, Batch>, number: u64) -> &mut Batch {
         outcomes: Vec::new(),
         ordered: Vec::new(),
         installed: Vec::new(),
+        copied: Vec::new(),
     })
 }
 
