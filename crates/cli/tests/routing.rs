@@ -12,6 +12,7 @@ mod run;
 
 use cluster::up::{Up, client_at, code, one, pid_of, three};
 use cluster::wait_for;
+use postgres::{Client, SimpleQueryMessage};
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -111,6 +112,34 @@ fn a_turn_ends_with_its_statement(ports: &[u16]) {
     assert_eq!(one(&mut a, "select v from hot"), "202");
 }
 
+/// The views and EXPLAIN show the rows that have moved. All copies have run the same batches.
+fn operators_see_what_has_moved(client: &mut Client) {
+    let moved = "select count(*) from isomer.fused where relation = 'accounts'";
+    let sum = "select sum(rows_moved) from isomer.partitions where relation = 'accounts'";
+    let count = one(client, moved);
+    assert_ne!(count, "0");
+    assert_eq!(one(client, sum), count);
+    let row = "select key || ' of accounts, from ' || home || ' to ' || site from isomer.fused
+               where relation = 'accounts' order by key limit 1";
+    let row = one(client, row);
+    let key = row.split(' ').next().expect("a key");
+    for statement in ["select * from accounts", "update accounts set v = v"] {
+        let explain = format!("explain {statement} where id = {key}");
+        let lines = client.simple_query(&explain).expect("a plan");
+        let is_line = |line: &SimpleQueryMessage| match line {
+            SimpleQueryMessage::Row(line) => line.get(0) == Some(&*format!("Moved: row {row}")),
+            _ => false,
+        };
+        assert!(lines.iter().any(is_line), "{lines:?}");
+    }
+    let copies = "select count(*) > count(distinct relation || first_key) and
+                  bool_or(relation = 'isomer_fused' and rows > 0) from isomer.order_hashes";
+    assert_eq!(one(client, copies), "t", "replicas, and rows that have moved");
+    let different = "select count(*) from (select relation, first_key from isomer.order_hashes
+        group by 1, 2 having count(distinct hash) <> 1 or count(*) <> count(hash)) parts";
+    assert_eq!(one(client, different), "0", "partitions whose copies differ");
+}
+
 /// A cluster with ordered tables and a router.
 fn cluster(folder: &Path) -> (Up, String, Vec<u16>) {
     let (up, config, ports, mut first) = three(folder);
@@ -178,6 +207,8 @@ fn statements_are_routed_before_they_run() {
         ) g";
     println!("{paid} transfers");
     assert_eq!(one(&mut first, apart), "0", "groups whose rows are at several processes");
+
+    operators_see_what_has_moved(&mut first);
 
     others_take_over("node2", &ports[..2], &config);
     first.batch_execute("alter system set order_router = off").expect("it can be turned off");

@@ -13,7 +13,7 @@ mod others;
 pub use explorer::Explorer;
 pub use options::Options;
 pub(crate) use options::log_options;
-pub use ordered::{FusedRows, OrderRouter, StatementTurn};
+pub use ordered::{FusedRows, OrderRouter, StatementTurn, order_hashes};
 pub use others::Others;
 
 use crate::catalog::Missing;

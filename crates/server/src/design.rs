@@ -7,7 +7,7 @@ use crate::backend::database;
 use crate::conducted;
 use crate::copies;
 use crate::deadlock::{lock_name, row_lock_name};
-use crate::engine::ordered::{fused_rows, set_fused_rows, set_router};
+use crate::engine::ordered::{fused_rows, hash_rows, set_fused_rows, set_router};
 use crate::engine::questions::{blockers, locks};
 use crate::engine::{Engine, damaged, set_default_backups};
 use crate::figures::Figure;
@@ -25,7 +25,7 @@ use crate::shapes;
 use crate::size::read_site_memory;
 use crate::sums;
 use crate::system_settings;
-use isomer_cluster::{CancelReason, CancelToken, LockMode, LockShown, Reach};
+use isomer_cluster::{CancelReason, CancelToken, FusedRows, LockMode, LockShown, Reach};
 use isomer_design::{
     Backups, Change, Design, Key, KeyRange, Placement, SiteId, TableId, Time, Value,
 };
@@ -379,6 +379,7 @@ impl DesignView for Engine {
             "tables" => self.table_rows(catalog),
             "partitions" => self.partition_rows(catalog),
             "fused" => fused_rows(self, catalog),
+            "order_hashes" => hash_rows(self, catalog),
             "sites" => self.site_rows(),
             "checkpoints" => self.checkpoint_rows(),
             "changes" => self.change_rows(),
@@ -446,9 +447,10 @@ impl Engine {
             let parts = indexes.chain([table.id]);
             parts.filter_map(|id| Some((id, catalog.relation(id)?.label())))
         });
-        let mut rows = Vec::new();
+        let (mut rows, moved) = (Vec::new(), FusedRows(self.database()).all());
         for (id, name) in relations {
             let Ok(table) = design.table(id) else { continue };
+            let moved = moved.as_ref().ok().filter(|_| table.is_ordered());
             let partitions: Vec<(&Key, &Placement)> = table.partitions().iter().collect();
             let shown = |key: &Key| {
                 if key.is_empty() { String::new() } else { table.schema().format_key(key) }
@@ -467,6 +469,11 @@ impl Engine {
                     Datum::Text(placement.master.to_string()),
                     Datum::Text(replicas.join(" ")),
                     Datum::Bool(table.pins().share_key_with(&range)),
+                    moved.map_or(Datum::Null, |moved| {
+                        let is_here =
+                            |(_, of, key): &&(_, _, Key)| *of == id && range.contains(key);
+                        Datum::Int(moved.iter().filter(is_here).count() as i64)
+                    }),
                 ]);
             }
         }

@@ -14,6 +14,7 @@ use crate::embedded::{Embedded, drive, start};
 use crate::error::{Error, OpenDatabaseError};
 use crate::gateways::messages::Define;
 use crate::open::{CancelReason, CancelToken};
+use crate::ordered::hashes::{CopyHash, hashes};
 use crate::ordered::{AheadCounters, OrderCounters, Ordering};
 use crate::router::{Router, unless};
 use crate::storage::Storage;
@@ -91,6 +92,11 @@ impl FusedRows<'_> {
     pub fn all(&self) -> Result<Vec<(SiteId, TableId, Key)>, Error> {
         self.0.node.runtime.block_on(crate::fusion::homeward::fused_rows(&self.0.conductor))
     }
+}
+
+/// The hashes of all copies of ordered tables as of now ([`crate::ordered::hashes`]).
+pub fn order_hashes(database: &Database) -> Vec<CopyHash> {
+    database.node.runtime.block_on(hashes(&database.conductor))
 }
 
 /// Statements on ordered tables that ask where to run ([prescient

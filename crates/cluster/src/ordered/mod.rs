@@ -39,6 +39,7 @@
 //! | [`recover`] | what a crash has cut off |
 //! | [`ahead`] | statements that are routed in batches before they run |
 //! | [`tables`] | which tables are ordered |
+//! | [`hashes`] | hashes of all copies at one time, to compare them |
 //!
 //! **Invariants.** A batch is durable before a site receives it. The outcome of a batch is reported
 //! by the next batch that closes after any of its rows could be read. Batches are executed in the
@@ -58,6 +59,7 @@
 
 pub(crate) mod ahead;
 pub(crate) mod engine;
+pub(crate) mod hashes;
 mod order;
 pub(crate) mod queue;
 pub(crate) mod recent;
@@ -68,6 +70,7 @@ mod tests;
 
 pub use ahead::AheadCounters;
 pub use engine::Ordering;
+pub use hashes::CopyHash;
 pub use order::BadOrder;
 pub(crate) use queue::{Applied, COMMIT_BYTES_MAX, Decided};
 pub use queue::{NotOrdered, OrderCounters, OrderQueue};

@@ -5,18 +5,26 @@
 //!
 //! **Fused rows** are rows of ordered tables that move to the process whose clients write them
 //! (`isomer_cluster`, module `fusion`). Operators say how many may, and see which have.
+//!
+//! | where | what operators see |
+//! | --- | --- |
+//! | `isomer.fused` | each row that has moved |
+//! | `isomer.partitions` | the number of such rows of each partition |
+//! | EXPLAIN | those that the statement names |
+//! | `isomer.order_hashes` | whether all copies have run the same batches |
 
 use super::Engine;
 use crate::backend::database;
 use crate::figures::Figure;
-use isomer_cluster::ordered::AheadCounters;
-use isomer_cluster::{FusedRows, OrderRouter};
-use isomer_design::{Key, SiteId, TableId};
+use isomer_cluster::ordered::{AheadCounters, CopyHash};
+use isomer_cluster::{FusedRows, OrderRouter, order_hashes};
+use isomer_design::{Key, KeyRange, SiteId, TableId};
 use isomer_plan::route::engine::{EngineRouter, LiveRouter};
 use isomer_sql::catalog::{Catalog, Handle, Table};
 use isomer_sql::datum::Datum;
 use isomer_sql::{SqlError, code};
 use isomer_strategy::batch::Route;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The name of the setting.
@@ -206,4 +214,60 @@ pub(crate) fn fused_rows(engine: &Engine, catalog: &Catalog) -> Vec<Vec<Datum>> 
         Some(shown.map(Datum::Text).to_vec())
     };
     fused.into_iter().filter_map(row).collect()
+}
+
+/// EXPLAIN's lines about those rows of a statement that have moved, one for each site that has
+/// some.
+pub(crate) fn moved_of(
+    engine: &Engine,
+    catalog: &Catalog,
+    spans: &[(TableId, KeyRange)],
+) -> Vec<String> {
+    let design = engine.database().design();
+    let is_ordered =
+        |(table, _): &(TableId, _)| design.table(*table).is_ok_and(|it| it.is_ordered());
+    if !spans.iter().any(is_ordered) {
+        return Vec::new();
+    }
+    let fused = FusedRows(engine.database()).all().unwrap_or_default();
+    let is_named = |(_, table, key): &(SiteId, TableId, Key)| {
+        spans.iter().any(|(of, range)| of == table && range.contains(key))
+    };
+    let mut moved: BTreeMap<(SiteId, TableId), Vec<Key>> = BTreeMap::new();
+    for (site, table, key) in fused.into_iter().filter(is_named) {
+        moved.entry((site, table)).or_default().push(key);
+    }
+    let line = |((site, table), keys): ((SiteId, TableId), Vec<Key>)| {
+        let relation = catalog.tables.with(Handle::Part(table)).next()?.full_name().label();
+        let schema = design.table(table).ok()?.schema();
+        match &keys[..] {
+            [key] => {
+                let (_, home) = design.partition_of(table, key)?;
+                let key = schema.format_key(key);
+                Some(format!("Moved: row {key} of {relation}, from {} to {site}", home.master))
+            }
+            keys => Some(format!("Moved: {} rows of {relation}, to {site}", keys.len())),
+        }
+    };
+    moved.into_iter().filter_map(line).collect()
+}
+
+/// The rows of `isomer.order_hashes`.
+pub(crate) fn hash_rows(engine: &Engine, catalog: &Catalog) -> Vec<Vec<Datum>> {
+    let design = engine.database().design();
+    let row = |copy: CopyHash| {
+        let table = design.table(copy.table).ok()?;
+        let name = catalog.relation(copy.table).map(|name| name.label());
+        let relation = name.unwrap_or_else(|| table.name().to_owned());
+        let start = &copy.range.start;
+        let first = if start.is_empty() { String::new() } else { table.schema().format_key(start) };
+        let [rows, hash] = match copy.hashed {
+            None => [Datum::Null, Datum::Null],
+            Some((rows, hash)) => [Datum::Int(rows as i64), Datum::Text(format!("{hash:016x}"))],
+        };
+        let site = Datum::Text(copy.site.to_string());
+        let [relation, first] = [relation, first].map(Datum::Text);
+        Some(vec![relation, first, site, Datum::Bool(copy.is_master), rows, hash])
+    };
+    order_hashes(engine.database()).into_iter().filter_map(row).collect()
 }

@@ -190,6 +190,7 @@ impl Session {
                 lines.extend(place.map(|name| format!("Runs at: {name}, outside of a block")));
                 let router = ship::router(self, call);
                 lines.extend(router.map(|name| format!("Routed by: {name}, outside of a block")));
+                lines.extend(ship::moved(self, call));
                 self.show_lines(call, lines, out);
                 Ok(())
             }

@@ -25,6 +25,7 @@ use super::calls::places_of;
 use super::run::Call;
 use super::{Session, until_seated};
 use crate::backend::{explain, explain_commit};
+use crate::engine::ordered::moved_of;
 use crate::settings::{Settings, sent};
 use crate::shipping::{
     Answer, Answered, Asked, Early, Outcome, Shipped, columns, formats, params, read, write,
@@ -272,6 +273,18 @@ pub(super) fn router(session: &mut Session, call: Call<'_>) -> Option<String> {
     let (catalog, around) = (session.catalog(), session.surroundings());
     let places = places(call.compiled, call.params, &around, &catalog).ok()?;
     (!places.is_read_only && router.is_about(&places.footprint())).then_some(name)
+}
+
+/// EXPLAIN's lines about the rows of a statement that have [moved](moved_of).
+pub(super) fn moved(session: &mut Session, call: Call<'_>) -> Vec<String> {
+    if !call.compiled.params.is_empty() {
+        return Vec::new();
+    }
+    let (catalog, around) = (session.catalog(), session.surroundings());
+    match places(call.compiled, call.params, &around, &catalog) {
+        Ok(places) => moved_of(&session.engine, &catalog, &places.spans),
+        Err(_) => Vec::new(),
+    }
 }
 
 /// The outcome of a statement that was sent.

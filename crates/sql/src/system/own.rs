@@ -144,12 +144,26 @@ static COMMENTS: &[(&str, &str, &[&str])] = &[
             "site that takes writes",
             "sites with replicas",
             "true if strategies leave it where it is",
+            "rows that have moved to other sites; NULL if transactions on it are not ordered, or a site with such rows cannot be asked",
         ],
     ),
     (
         "fused",
         "Rows of ordered tables that are at another site than their partition.",
         &["table", "key of the row", "site of its partition", "site that has the row now"],
+    ),
+    (
+        "order_hashes",
+        "Copies of ordered tables as of one time, which is the boundary of a batch. Those of a partition have the same hash. \
+         A query of this view reads all their rows.",
+        &[
+            "table or index; isomer_fused has the rows that have moved",
+            "first key; empty for the lowest",
+            "site of the copy",
+            "true if the site is the master",
+            "number of rows",
+            "hash of keys, rows and versions; NULL if the site cannot be asked",
+        ],
     ),
     (
         "sites",

@@ -218,8 +218,10 @@ pub(super) static TABLES: &[Definition] = tables! {
     "isomer" "tables" ("name" TEXT, "partitions" I8, "masters" TEXT, "columns" I4, "indexes" I4,
         "backups" TEXT, "shard_by" TEXT, "isolation" TEXT, "autopilot" TEXT)
     "isomer" "partitions" ("relation" TEXT, "first_key" TEXT, "end_key" TEXT, "master" TEXT,
-        "replicas" TEXT, "pinned" BOOL)
+        "replicas" TEXT, "pinned" BOOL, "rows_moved" I8)
     "isomer" "fused" ("relation" TEXT, "key" TEXT, "home" TEXT, "site" TEXT)
+    "isomer" "order_hashes" ("relation" TEXT, "first_key" TEXT, "site" TEXT, "is_master" BOOL,
+        "rows" I8, "hash" TEXT)
     "isomer" "sites" ("site" TEXT, "masters" I8, "replicas" I8, "memory_bytes" I8,
         "memory_max" I8, "busy" F8, "log_frames" I8, "log_bytes" I8, "commits" I8, "coordinated" I8, "health" TEXT,
         "zone" TEXT)
