@@ -92,8 +92,7 @@ smoke: program
 	$(LAB) sim --seeds 1..20 --isolation ordered
 	$(LAB) run all --smoke --out $(OUT)/lab
 	$(LAB) run hermes --smoke --out $(OUT)/lab
-	$(LAB) ordered --seconds 2 --record $(OUT)/ordered.jsonl
-	$(PROGRAM) route $(OUT)/ordered.jsonl --recorded
+	$(PROGRAM) demo --isolation ordered --sites 3 --seconds 9
 	$(LAB) ablation --smoke --out $(OUT)/lab
 
 clients:

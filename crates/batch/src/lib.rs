@@ -26,7 +26,7 @@
 //!    │ procedure  runs code          │
 //!    └───────────────┬───────────────┘
 //!                    ▼
-//!            recording ──▶ plan                              a planned batch; a record of plans
+//!                          plan                              a planned batch
 //!                    ▼
 //!   sequencer ──▶ request ──▶ provision ──▶ rows              contents of the order; rows
 //!   order ───────────▲
@@ -77,7 +77,6 @@ mod plan;
 mod planner;
 mod procedure;
 mod provision;
-mod recording;
 mod request;
 mod rows;
 mod sequencer;
@@ -94,7 +93,6 @@ pub use plan::{Leg, Plan, Repeat, Step, StepId, Work};
 pub use planner::Planner;
 pub use procedure::{ATTEMPTS_MAX, Outcome, Procedure, Procedures, STEPS_MAX, Txn, run};
 pub use provision::{Migration, Provision, Refusal};
-pub use recording::{Decided, Move, Recorded};
 pub use request::{Abort, Answer, Batch, ClientId, Request};
 pub use rows::{MemoryRows, Row, Rows, Writes};
 pub use sequencer::{Limits, Sequencer};

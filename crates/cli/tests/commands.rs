@@ -46,11 +46,13 @@ fn every_command_has_help_with_an_example() {
 
 #[test]
 fn bad_requests_end_with_2_and_name_the_fault() {
-    let cases: [(&[&str], &str); 6] = [
+    let cases: [(&[&str], &str); 8] = [
         (&["frob"], "frob"),
         (&["top", "--interval", "0"], "0 is not in 1..=60"),
         (&["demo", "--scenario", "hotspot", "--console"], "--console is for --scenario reshard"),
         (&["demo", "--sites", "1"], "1 is not in 2..=64"),
+        (&["demo", "--isolation", "ordered", "--sites", "2"], "--sites 3 to 9"),
+        (&["demo", "--isolation", "ordered", "--scenario", "trace"], "cannot be used with"),
         (&["demo", "--seconds", "soon"], "soon"),
         (&["design", "apply", "folder"], "<CHANGE>"),
     ];
@@ -161,6 +163,20 @@ fn a_shard_key_changes_while_clients_work_and_no_request_fails() {
     assert!(share("before") < 0.9, "{}", ended.out);
     // A transaction may begin before the change and commit after it.
     assert!(share("after") > 0.99, "{}", ended.out);
+}
+
+#[test]
+fn rows_of_an_ordered_table_gather_where_they_are_written() {
+    let args = ["demo", "--isolation", "ordered", "--sites", "3", "--seconds", "9", "--json"];
+    let ended = isomer(&args);
+    assert_eq!(ended.code, 0, "{}\n{}", ended.out, ended.err);
+    let line = json(&ended.out);
+    let checks = line["checks"].as_array().expect("a list");
+    assert!(checks.len() == 4 && checks.iter().all(|check| check["ok"] == true), "{}", ended.out);
+    assert!(line["rows_moved"].as_u64().is_some_and(|moved| moved > 0), "{}", ended.out);
+    let summary = line["summary"].as_str().expect("a sentence");
+    assert!(summary.contains("rows moved"), "{summary}");
+    println!("{summary}");
 }
 
 #[test]

@@ -5,7 +5,6 @@
 //! | `bench` | measures transactions, and checks the result | `bench/` |
 //! | `sim` | runs random scenarios in a simulated world | `sim.rs` |
 //! | `run`, `ablation`, `calibrate`, `list` | experiments on virtual clusters | `experiments/` |
-//! | `ordered` | transactions in a total order, on threads | `ordered/` |
 //!
 //! Exit codes and output are those of `isomer`, whose library has the code that both programs
 //! share.
@@ -13,7 +12,6 @@
 mod bench;
 mod experiments;
 mod loads;
-mod ordered;
 mod sim;
 
 use clap::{Parser, Subcommand};
@@ -44,7 +42,6 @@ enum Command {
     #[command(subcommand)]
     Bench(bench::BenchCommand),
     Sim(sim::SimArgs),
-    Ordered(ordered::OrderedArgs),
     #[command(flatten)]
     Lab(experiments::LabCommand),
 }
@@ -54,7 +51,6 @@ fn main() -> ExitCode {
     let ended = match Cli::parse().command {
         Command::Bench(command) => bench::run(&command),
         Command::Sim(args) => sim::run(&args),
-        Command::Ordered(args) => ordered::run(&args),
         Command::Lab(command) => experiments::run(&command),
     };
     match ended {

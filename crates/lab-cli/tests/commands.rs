@@ -1,6 +1,5 @@
 //! The commands as a shell sees them: help, exit codes, messages, lines of JSON.
 
-use isomer::plan::recorded::route_again;
 use isomer_cluster::{Database, Options};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -35,7 +34,7 @@ fn json(line: &str) -> Value {
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    let commands: [&[&str]; 11] = [
+    let commands: [&[&str]; 10] = [
         &[],
         &["bench", "ycsb"],
         &["bench", "smallbank"],
@@ -46,7 +45,6 @@ fn every_command_has_help_with_an_example() {
         &["bench", "plan"],
         &["sim"],
         &["run"],
-        &["ordered"],
     ];
     for command in commands {
         let help = lab(&[command, &["--help"]].concat());
@@ -109,28 +107,6 @@ fn a_benchmark_on_disk_leaves_a_sound_database() {
     drop(db);
     let again = lab(&args);
     assert!(again.code == 1 && again.err.contains("needs a new folder"), "{}", again.err);
-}
-
-#[test]
-fn transactions_in_one_order_are_serial_and_route_agrees_with_the_engine() {
-    let record = folder("ordered").join("run.jsonl");
-    std::fs::create_dir_all(folder("ordered")).expect("a folder for the recording");
-    let path = record.display().to_string();
-    let ended = lab(&["ordered", "--seconds", "1", "--json", "--record", &path]);
-    assert_eq!(ended.code, 0, "{}\n{}", ended.out, ended.err);
-    let line = json(&ended.out);
-    let checks = line["checks"].as_array().expect("a list");
-    assert!(checks.len() == 4 && checks.iter().all(|check| check["ok"] == true), "{}", ended.out);
-    assert!(line["records_moved"].as_u64().is_some_and(|moved| moved > 0), "{}", ended.out);
-    let text = std::fs::read_to_string(&record).expect("it was written");
-    let agreed = route_again(text.as_bytes()).expect("the router decides as the engine did");
-    assert_eq!(Value::from(agreed.transactions), line["transactions"]);
-
-    let mut lines: Vec<&str> = text.lines().collect();
-    lines.swap(1, 2);
-    let swapped = route_again(lines.join("\n").as_bytes());
-    let why = swapped.map(|_| ()).expect_err("another order has other decisions").to_string();
-    assert!(why.contains("the engine"), "{why}");
 }
 
 #[test]

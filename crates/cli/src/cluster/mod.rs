@@ -32,9 +32,7 @@ pub(crate) use join::{Belongs, PeerArgs, Place, Watch, is_member, removed, wait_
 pub(crate) use joining::Lets;
 pub use nodes::Kept;
 pub(crate) use nodes::NODES;
-#[cfg(feature = "kafka")]
-pub use up::{BROKER, Running, WhenOneEnds};
-pub use up::{LogsAt, UpArgs};
+pub use up::{BROKER, LogsAt, Running, UpArgs, WhenOneEnds};
 
 use crate::failure::Failure;
 use crate::kafka::shown_logs;

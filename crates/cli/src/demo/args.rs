@@ -12,6 +12,16 @@ pub(crate) enum Scenario {
     Hotspot,
     /// The shard key of a table of ratings changes while viewers use it
     Reshard,
+    /// Rows of an ordered table move to the processes that write them: `--isolation ordered`
+    #[value(skip)]
+    Ordered,
+}
+
+/// The isolation of the demo's table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub(crate) enum Isolation {
+    /// An ordered table, in a cluster of processes on this machine
+    Ordered,
 }
 
 /// The strategy against overloads.
@@ -42,7 +52,11 @@ impl DemoArgs {
 
     /// The scenario: the one that SQL serves, if the console is to be opened.
     pub(crate) fn scenario(&self) -> Scenario {
-        let default = if self.console().is_some() { Scenario::Reshard } else { Scenario::Trace };
+        let default = match self.isolation {
+            Some(Isolation::Ordered) => Scenario::Ordered,
+            None if self.console().is_some() => Scenario::Reshard,
+            None => Scenario::Trace,
+        };
         self.scenario.unwrap_or(default)
     }
 }
@@ -76,11 +90,16 @@ impl Elasticity {
   isomer demo --scenario hotspot      a site is overloaded, and Clay cures it; the load of each site, as lines
   isomer demo --scenario hotspot --strategy drtmb
   isomer demo --scenario reshard      ratings by film become ratings by viewer, while they are used
-  isomer demo --console               the same, with the console in a browser")]
+  isomer demo --console               the same, with the console in a browser
+  isomer demo --isolation ordered     rows of an ordered table move to the processes that write them")]
 pub(crate) struct DemoArgs {
     /// The scenario [default: trace; with --console: reshard]
     #[arg(long, value_enum)]
     pub(crate) scenario: Option<Scenario>,
+    /// Shows an ordered table instead: rows that clients of several processes write gather where
+    /// they are written
+    #[arg(long, value_enum, conflicts_with = "scenario")]
+    pub(crate) isolation: Option<Isolation>,
     /// Opens the console on the running demo (reshard), and keeps serving at the end until Ctrl-C
     #[cfg(feature = "console")]
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:8080")]
@@ -91,10 +110,10 @@ pub(crate) struct DemoArgs {
     /// Seconds of the run
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) seconds: u64,
-    /// Sites of the database
+    /// Sites of the database; with --isolation ordered, 3 to 9, each in a process of its own
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(2..=64))]
     pub(crate) sites: u16,
-    /// Clients that run transactions
+    /// Clients that run transactions; with --isolation ordered, of each process
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) threads: u16,
     /// Seed of the run

@@ -12,6 +12,7 @@
 //! | --- | --- |
 //! | `hotspot.rs` | a second scenario: an overload, and the moves against it |
 //! | `reshard.rs` | a third scenario: ratings by film become ratings by viewer |
+//! | `ordered.rs` | a fourth one: rows of an ordered table move to the processes that write them |
 //! | `run.rs` | the client threads, and the loop that samples them |
 //! | `compare.rs` | the same trace without the autopilot |
 //! | `changes.rs`, `series.rs` | changes with reasons, counts over time |
@@ -24,6 +25,7 @@ mod checks;
 mod compare;
 mod hotspot;
 mod lines;
+mod ordered;
 mod plot;
 mod report;
 mod reshard;
@@ -53,17 +55,24 @@ const TABLE: TableId = TableId(1);
 /// [`Failure::Told`] if a check fails.
 pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
     match args.scenario() {
-        Scenario::Hotspot | Scenario::Trace if args.console().is_some() => Err(Failure::usage(
-            "--console is for --scenario reshard: the others have no server for SQL",
-        )),
-        Scenario::Hotspot | Scenario::Reshard if args.trace.is_some() => Err(Failure::usage(
-            "--trace is for --scenario trace: the others have workloads of their own",
-        )),
+        Scenario::Hotspot | Scenario::Trace | Scenario::Ordered if args.console().is_some() => {
+            Err(Failure::usage(
+                "--console is for --scenario reshard: the others have no server for SQL",
+            ))
+        }
+        Scenario::Hotspot | Scenario::Reshard | Scenario::Ordered if args.trace.is_some() => {
+            Err(Failure::usage(
+                "--trace is for --scenario trace: the others have workloads of their own",
+            ))
+        }
         Scenario::Hotspot => hotspot::run(args, args.strategy.unwrap_or(Elasticity::Clay)),
-        Scenario::Trace | Scenario::Reshard if args.strategy.is_some() => Err(Failure::usage(
-            "--strategy is for --scenario hotspot: the trace has the autopilot, and resharding none",
-        )),
+        Scenario::Trace | Scenario::Reshard | Scenario::Ordered if args.strategy.is_some() => {
+            Err(Failure::usage(
+                "--strategy is for --scenario hotspot: the trace has the autopilot, and the others have none",
+            ))
+        }
         Scenario::Reshard => reshard::run(args),
+        Scenario::Ordered => ordered::run(args),
         Scenario::Trace => replay(args),
     }
 }

@@ -12,7 +12,6 @@ mod evaluated;
 mod input;
 mod plot;
 pub mod progress;
-pub mod recorded;
 pub(crate) mod reshard_plan;
 pub(crate) mod route;
 pub(crate) mod shard_key;

@@ -1,34 +1,26 @@
 //! `isomer route`: routes a batch of transactions.
 
-use super::recorded::{Rule, route_again};
-use super::{Outcome, open_file, print, read_text};
+use super::{Outcome, print, read_text};
 use isomer_plan::route::{
-    Alpha, Batch, Fused, FusionTable, Home, Options, Tie, Transaction, calvin, fuse, gstore,
-    hermes, leap, textbook, tpart,
+    Alpha, Batch, Fused, FusionTable, Home, Options, Replacement, Tie, Transaction, calvin, fuse,
+    gstore, hermes, leap, textbook, tpart,
 };
 use serde_json::{Value, json};
-use std::io::BufReader;
 use std::path::PathBuf;
 
 /// The arguments.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
-  isomer route batch.json --strategy hermes --sites 20 --alpha 0.1
-  isomer route run.jsonl --recorded      what the engine did, once more: isomer-lab ordered --record")]
+  isomer route batch.json --strategy hermes --sites 20 --alpha 0.1")]
 pub(crate) struct Args {
-    /// The batch: {"transactions":[{"id":1,"read":[..],"write":[..]},..]}; with --recorded, a
-    /// recorded run.
+    /// The batch: {"transactions":[{"id":1,"read":[..],"write":[..]},..]}
     batch: PathBuf,
-    /// Routes all batches of a recorded run, as its first line says, and fails where the engine
-    /// decided differently.
-    #[arg(long, conflicts_with_all = ["sites", "strategy", "alpha", "reorder", "tie", "home_width", "fusion_size", "fusion_rule", "beta"])]
-    recorded: bool,
     /// The router.
     #[arg(long, value_enum, default_value = "hermes")]
     strategy: Router,
     /// Number of sites; they are numbered from 0.
-    #[arg(long, required_unless_present = "recorded")]
-    sites: Option<u16>,
+    #[arg(long)]
+    sites: u16,
     /// Hermes: the share by which a site may exceed its part of the batch.
     #[arg(long, default_value = "0.1", allow_negative_numbers = true)]
     alpha: Alpha,
@@ -84,17 +76,29 @@ enum TieRule {
     Txn,
 }
 
+/// The entries that leave a full fusion table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum Rule {
+    Fifo,
+    Lru,
+    Clock,
+}
+
+impl Rule {
+    fn replacement(self) -> Replacement {
+        match self {
+            Rule::Fifo => Replacement::Fifo,
+            Rule::Lru => Replacement::Lru,
+            Rule::Clock => Replacement::Clock,
+        }
+    }
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Outcome {
-    if args.recorded {
-        let agreed = route_again(BufReader::new(open_file(&args.batch)?))
-            .map_err(|error| format!("{}: {error}", args.batch.display()))?;
-        return print(&serde_json::to_string(&agreed)?);
-    }
-    let sites = args.sites.ok_or("--sites is needed")?;
     let batch = parse(&read_text(&args.batch)?)
         .map_err(|error| format!("{}: {error}", args.batch.display()))?;
-    let home = Home::new(sites, args.home_width)?;
+    let home = Home::new(args.sites, args.home_width)?;
     home.check(&batch)?;
     let tie = match args.tie {
         TieRule::Lowest => Tie::LowestSite,

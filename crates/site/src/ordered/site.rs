@@ -40,8 +40,9 @@ pub enum BatchStep {
         /// The number of the batch.
         number: u64,
     },
-    /// Write the rows of the applied commits, and release the partitions. Done once backups have the
-    /// rows: an attempt that finds rows of an earlier one waits for all open tickets of the site.
+    /// Write the rows of the applied commits, and release the partitions. Done once backups have
+    /// the rows: an attempt that finds rows of an earlier one waits for all open tickets of the
+    /// site.
     Install {
         /// The batch, and earlier ones that the order may not have durably. The last one is this.
         outcomes: Vec<BatchOutcome>,
