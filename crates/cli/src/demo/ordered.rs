@@ -46,7 +46,7 @@ struct Part {
     transfers: usize,
     per_second: f64,
     p50_ms: f64,
-    /// Transfers without an effect, because another one had written the same row (40001).
+    /// Transfers that failed with 40001.
     conflicts: usize,
 }
 
