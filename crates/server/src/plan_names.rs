@@ -7,8 +7,9 @@
 //!   design     split t21 at 50             split t34 at 7
 //! ```
 //!
-//! The design knows tables of the store. A table of SQL has one for its rows and one for each index,
-//! and gets others when it is altered. So plans name them as SQL does, and are translated here.
+//! The design knows tables of the store. A table of SQL has one for its rows and one for each
+//! index, and gets others when it is altered. So plans name them as SQL does, and are translated
+//! here.
 
 use isomer_design::{Design, TableId};
 use isomer_sql::catalog::{Catalog, Name};

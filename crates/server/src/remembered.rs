@@ -3,14 +3,15 @@
 //! ```text
 //!   this start       journal, proposals ──▶ rows ─┐
 //!   earlier starts   decisions.json ────▶ rows ───┴──▶ isomer.decisions
-//!                         ▲      the last of both, every ten seconds, when a proposal changes, at the end
+//!                         ▲      the last of both, every ten seconds, and when a proposal changes
 //!                         └──────────────────────────────┘
 //! ```
 //!
 //! Such a row changes for minutes: its changes are made, its effect is measured, and a later
 //! decision may take it back. So the files have rows as they were shown last, and are written as a
 //! whole. A statement about a proposal ends after that is written. A crash loses other news of the
-//! last ten seconds. Numbers go on where earlier starts have ended. A proposal that was open at the end of its start is [`INTERRUPTED`].
+//! last ten seconds. Numbers go on where earlier starts have ended. A proposal that was open at the
+//! end of its start is [`INTERRUPTED`].
 //!
 //! The process with the conductor has these rows. It tells the other gateways which are new or have
 //! changed, so the next conductor has them as well.
