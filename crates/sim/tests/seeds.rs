@@ -146,6 +146,9 @@ fn seeds_that_failed_once_keep_every_promise() {
         // A site had merged two partitions, one of which it had split before. Its follower knew
         // neither, and the takeover forgot the right partition.
         (810_530, SimOptions { failover: true, serializable: true, ..usual }),
+        // A site was to drop a copy whose last events only a returning site had. The change waited
+        // for the drop, and the readmission of that site for the partition of the change.
+        (7_405_775, SimOptions { failover: true, serializable: true, ..usual }),
         // A site discarded a copy while its master was away. Another copy waited for ever to be
         // merged with it.
         (821_999, SimOptions { failover: true, serializable: true, ..usual }),

@@ -240,9 +240,14 @@ impl<T: Transport> Conductor<T> {
         if routed_first {
             self.enter(change)?;
         }
-        let made =
-            protocol::carry_out(&self.transport, &before, change, |site| self.is_given_up(site))
-                .await;
+        let made = protocol::carry_out(
+            &self.transport,
+            &before,
+            change,
+            |site| self.is_given_up(site),
+            || self.membership.is_any_returning(),
+        )
+        .await;
         match made {
             Ok(Made { rows, bytes, is_acquired }) => {
                 if !routed_first {

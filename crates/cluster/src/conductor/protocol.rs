@@ -36,6 +36,10 @@ use std::pin::pin;
 /// waits for a tick of the site.
 const TRIES_MAX: usize = 100;
 
+/// A copy that is dropped while a site is readmitted is left to the readmission after this number
+/// of retries.
+const RETRIES_UNTIL_LEFT: usize = 32;
+
 /// The effect of a change that was made.
 pub(crate) struct Made {
     /// Rows that were copied.
@@ -49,13 +53,15 @@ pub(crate) struct Made {
 
 /// Carries out a change that is valid for `design`, except for its effect on the routing table. The
 /// runtime adds and removes sites, so those changes have no steps here. A site that is down is not
-/// asked.
+/// asked. `is_any_returning`: a site is being readmitted.
 pub(crate) async fn carry_out<T: Transport>(
     transport: &T,
     design: &Design,
     change: &Change,
     is_given_up: impl Fn(SiteId) -> bool,
+    is_any_returning: impl Fn() -> bool,
 ) -> Result<Made, Refusal> {
+    let drops = (&is_given_up, &is_any_returning);
     let place = |table: TableId, key: &Key| -> (KeyRange, Placement) {
         design.partition_of(table, key).expect("the change is valid, so the partition exists")
     };
@@ -72,21 +78,21 @@ pub(crate) async fn carry_out<T: Transport>(
             let (_, placement) = place(*table, start);
             let is_backed = design.table(*table).is_ok_and(|table| table.backups().count > 0);
             let copy = (placement.master, *site);
-            return add_replica(transport, *table, start, copy, is_backed, is_given_up).await;
+            return add_replica(transport, *table, start, copy, is_backed, drops).await;
         }
         Change::RemoveReplica { table, start, site } => {
             let (range, placement) = place(*table, start);
             let unfollow = Step::Unfollow(*table, start.clone(), *site);
             ask_until_known(transport, placement.master, unfollow).await?;
             let drop = Step::Drop(*table, range);
-            unless_given_up(transport, *site, drop, is_given_up).await?;
+            unless_left(transport, *site, drop, drops).await?;
         }
         Change::Remaster { table, start, to } => {
             let (_, placement) = place(*table, start);
             ask_until_known(transport, placement.master, Step::Release(*table, start.clone(), *to))
                 .await?;
             let between = (placement.master, *to);
-            match acquire(transport, *table, start, between, is_given_up).await {
+            match acquire(transport, *table, start, between, &is_given_up).await {
                 Ok(is_acquired) => return Ok(Made { rows: 0, bytes: 0, is_acquired }),
                 Err(refusal) => {
                     turn_back(transport, *table, start, &placement, *to).await?;
@@ -105,7 +111,7 @@ async fn add_replica<T: Transport>(
     start: &Key,
     (master, site): (SiteId, SiteId),
     is_backed: bool,
-    is_given_up: impl Fn(SiteId) -> bool,
+    drops: (impl Fn(SiteId) -> bool, impl Fn() -> bool),
 ) -> Result<Made, Refusal> {
     let follow = Step::Follow(table, start.clone(), site);
     let Answer::Snapshot(snapshot) = ask(transport, master, follow).await? else {
@@ -136,7 +142,7 @@ async fn add_replica<T: Transport>(
         // The master cannot tell the copy that it was unfollowed.
         Some(_) => Step::Discard(table, range),
     };
-    unless_given_up(transport, site, end, is_given_up).await?;
+    unless_left(transport, site, end, drops).await?;
     Err(refusal)
 }
 
@@ -236,21 +242,24 @@ async fn passing_by<T: Transport>(transport: &T, site: SiteId, step: Step) -> Re
     }
 }
 
-/// Makes a site drop a copy, unless the site is declared dead. A site that is readmitted drops the
-/// copy then, if the design does not give it to the site. Waiting for the step could deadlock: it
-/// may wait behind an older copy, while its reservation blocks the readmission.
-async fn unless_given_up<T: Transport>(
+/// Makes a site drop a copy, unless the site is declared dead, or a readmission is under way
+/// for long. The end of that readmission drops the copies that the design does not give to sites.
+/// Waiting for the step could deadlock: it may wait behind an older copy, whose events only the
+/// returning site has, while its reservation blocks the readmission.
+async fn unless_left<T: Transport>(
     transport: &T,
     site: SiteId,
     step: Step,
-    is_given_up: impl Fn(SiteId) -> bool,
+    (is_given_up, is_any_returning): (impl Fn(SiteId) -> bool, impl Fn() -> bool),
 ) -> Result<(), Refusal> {
-    let given_up = async {
-        while !is_given_up(site) {
+    let left = async {
+        let mut retries = 0;
+        while !is_given_up(site) && (retries < RETRIES_UNTIL_LEFT || !is_any_returning()) {
             transport.retry(site).await;
+            retries += 1;
         }
     };
-    match select(pin!(passing_by(transport, site, step)), pin!(given_up)).await {
+    match select(pin!(passing_by(transport, site, step)), pin!(left)).await {
         Either::Left((done, _)) => done,
         Either::Right(_) => Ok(()),
     }

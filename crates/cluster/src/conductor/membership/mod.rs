@@ -127,6 +127,11 @@ impl Membership {
         self.members.lock().replaced(site).is_some()
     }
 
+    /// True while any site is being readmitted.
+    pub(crate) fn is_any_returning(&self) -> bool {
+        self.members.lock().is_any_returning()
+    }
+
     fn replaced(&self, site: SiteId) -> Option<Replaced> {
         self.members.lock().replaced(site).cloned()
     }

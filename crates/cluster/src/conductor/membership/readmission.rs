@@ -336,15 +336,17 @@ impl<'c, T: Transport> Readmission<'c, T> {
 
     /// Makes other sites drop copies of the site's partitions that the design does not give them.
     /// They were removed while the site was down, when it was unknown whether another site had all
-    /// their events. The site itself drops copies that changes left to its readmission.
+    /// their events. All sites drop copies that changes left to this readmission, but for those of
+    /// masters that are down: their readmissions do that.
     async fn let_go_of_unplaced(&self, master: SiteId) -> Result<(), Refusal> {
         let is_there = |other: &SiteId| self.conductor.transport.failure(*other).is_none();
+        let serves = |of: SiteId| is_there(&of) && !self.conductor.is_given_up(of);
         for other in self.conductor.design().sites().iter().filter(is_there) {
             for holding in describe(&self.conductor.transport, other).await? {
                 let Holding { table, range, source, .. } = &holding;
                 let is_copy = match other == master {
                     true => source.is_some() && !self.is_kept(other, &holding),
-                    false => *source == Some(master),
+                    false => source.is_some_and(|of| of == master || serves(of)),
                 };
                 if !is_copy || self.is_placed(other, *table, range) {
                     continue;

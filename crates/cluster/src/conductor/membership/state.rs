@@ -161,6 +161,11 @@ impl Members {
         self.is_passed_by(site) || self.towards(site).is_some()
     }
 
+    /// True if any site is being readmitted.
+    pub(super) fn is_any_returning(&self) -> bool {
+        self.0.values().any(|member| member.towards == Some(Towards::Back))
+    }
+
     /// True if any site is declared dead.
     pub(super) fn has_given_up(&self) -> bool {
         self.0.values().any(|member| member.standing != Standing::Up)
