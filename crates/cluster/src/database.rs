@@ -681,6 +681,11 @@ pub fn number_reconfigurations_from(database: &Database, number: u64) {
     number_from(&database.conductor, number);
 }
 
+/// False for the removal of a replica that a table of a design needs as a backup.
+pub fn is_permitted(database: &Database, design: &Design, change: &Change) -> bool {
+    crate::conductor::leaves_backups(&database.conductor, design, change)
+}
+
 /// The numbers and states of [`Database::reconfigurations`], without their plans.
 pub fn reconfiguration_states(database: &Database) -> Vec<(u64, Progress)> {
     states(&database.conductor)

@@ -68,7 +68,8 @@ pub use claim::ClaimNote;
 pub use conductor::{ChangeEvent, Conductor, FailedOver, Job, drain_reason};
 pub use database::{
     Database, Explorer, FusedRows, Options, OrderRouter, Others, StatementTurn, inventory,
-    is_spread, number_reconfigurations_from, order_hashes, reconfiguration_states, zone_of,
+    is_permitted, is_spread, number_reconfigurations_from, order_hashes, reconfiguration_states,
+    zone_of,
 };
 pub use embedded::{Checkpointing, Recovering, SiteReport};
 pub use error::{Error, OpenDatabaseError};

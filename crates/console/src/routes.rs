@@ -149,10 +149,22 @@ impl Shared {
     /// The session of a request.
     ///
     /// # Errors
-    /// 401 without one.
-    fn session(&self, headers: &HeaderMap) -> Result<Arc<Session>, Box<Response>> {
-        let session = self.sessions.of(headers, self.now_us());
-        session.ok_or_else(|| Box::new(problem(StatusCode::UNAUTHORIZED, "log in first")))
+    /// 401 without one; 503 while the server stops, which has ended its connection.
+    async fn session(&self, headers: &HeaderMap) -> Result<Arc<Session>, Box<Response>> {
+        if let Some(session) = self.sessions.of(headers, self.now_us()) {
+            return Ok(session);
+        }
+        let refused = match self.sessions.is_known(headers) && !self.answers().await {
+            true => problem(StatusCode::SERVICE_UNAVAILABLE, "the server has stopped"),
+            false => problem(StatusCode::UNAUTHORIZED, "log in first"),
+        };
+        Err(Box::new(refused))
+    }
+
+    /// True if the server accepts connections.
+    async fn answers(&self) -> bool {
+        let connecting = tokio::net::TcpStream::connect(self.options.server);
+        matches!(tokio::time::timeout(READY_WITHIN, connecting).await, Ok(Ok(_)))
     }
 }
 
@@ -215,7 +227,7 @@ async fn logout(State(shared): Console, headers: HeaderMap) -> Response {
 }
 
 async fn me(State(shared): Console, headers: HeaderMap) -> Response {
-    match shared.session(&headers) {
+    match shared.session(&headers).await {
         Ok(session) => Json(json!({ "user": session.user })).into_response(),
         Err(refused) => *refused,
     }
@@ -228,7 +240,7 @@ async fn ask(
     Path(name): Path<String>,
     Query(part): Query<Part>,
 ) -> Response {
-    let session = match shared.session(&headers) {
+    let session = match shared.session(&headers).await {
         Ok(session) => session,
         Err(refused) => return *refused,
     };
@@ -262,7 +274,7 @@ fn table(messages: &[SimpleQueryMessage]) -> Value {
 }
 
 async fn act(State(shared): Console, headers: HeaderMap, Json(action): Json<Action>) -> Response {
-    let session = match shared.session(&headers) {
+    let session = match shared.session(&headers).await {
         Ok(session) => session,
         Err(refused) => return *refused,
     };
@@ -290,7 +302,7 @@ fn is_false(answer: &[SimpleQueryMessage]) -> bool {
 
 /// The last hour as one event, then an event for each sample.
 async fn live(State(shared): Console, headers: HeaderMap) -> Response {
-    if let Err(refused) = shared.session(&headers) {
+    if let Err(refused) = shared.session(&headers).await {
         return *refused;
     }
     if shared.history.viewers() >= VIEWERS_MAX {

@@ -142,6 +142,11 @@ impl Sessions {
         Some(found.session.clone())
     }
 
+    /// True if a request belongs to a session, whose connection may have ended.
+    pub(crate) fn is_known(&self, headers: &HeaderMap) -> bool {
+        secret_of(headers).is_some_and(|secret| self.open.lock().contains_key(&secret))
+    }
+
     /// Ends the session of a request. Returns the value of `Set-Cookie`.
     pub(crate) fn close(&self, headers: &HeaderMap) -> String {
         if let Some(secret) = secret_of(headers) {

@@ -16,9 +16,6 @@ function waits(sessions) {
   return roots.flatMap((s) => line(s, 0, new Set()));
 }
 
-/** The console has a connection for each of its browsers. */
-const isConsole = (s) => (s.application_name || "").startsWith("isomer console");
-
 export default async function activity(main, live) {
   const tree = el("div"), box = el("div"), locks = el("div");
   main.append(el("div", { class: "title" }, el("h1", {}, "Activity"), el("span")), tree, box, locks);
@@ -29,7 +26,7 @@ export default async function activity(main, live) {
     const lines = waits(sessions);
     if (state === drawn) return;
     drawn = state;
-    const end = (s) => (isConsole(s) || s.may_end !== "t" ? "" : row(
+    const end = (s) => (s.may_end !== "t" ? "" : row(
       s.state === "active" ? button("Cancel", { action: "cancel_statement", pid: Number(s.pid) }, { label: `Cancel the statement of session ${s.pid}` }) : null,
       button("End", { action: "end_session", pid: Number(s.pid) }, { kind: "danger", label: `End session ${s.pid}`, asks: [`End session ${s.pid}`, "Its transaction is rolled back, and its client is disconnected.", { action: "End it", danger: true }] })));
     const kind = (s) => (s.blocked_by ? "warn" : s.state === "active" ? "good" : (s.state || "").startsWith("idle in") ? "info" : "");
@@ -37,7 +34,7 @@ export default async function activity(main, live) {
     box.replaceChildren(part("Sessions", `${whole(sessions.length)} connected. The longest transaction is first.`, table(sessions, [
       ["session", (s) => s.pid, "number"], ["role", (s) => s.usename], ["application", (s) => s.application_name || "–"], ["client", (s) => s.client_addr || "local"],
       ["state", (s) => (s.state ? tag(s.blocked_by ? `waits for ${s.blocked_by}` : s.state, kind(s)) : "–")], ["transaction", (s) => seconds(s.transaction_seconds), "number"],
-      ["statement", (s) => (isConsole(s) ? el("span", { class: "soft" }, "a question of the console") : el("span", { class: "clamp", title: s.query }, s.query || "–")), "code"], ["", end, "actions"]], "No session.")));
+      ["statement", (s) => el("span", { class: "clamp", title: s.query }, s.query || "–"), "code"], ["", end, "actions"]], "No session.")));
     locks.replaceChildren(part("Locks", null, table(held, [["session", (l) => l.pid ?? "–", "number"], ["of", (l) => l.relname ?? l.locktype], ["kind", (l) => l.locktype], ["mode", (l) => l.mode],
       ["", (l) => tag(l.granted === "t" ? "held" : "waits", l.granted === "t" ? "" : "warn")]], "No lock is held.")));
   };

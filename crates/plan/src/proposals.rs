@@ -104,6 +104,11 @@ pub struct Proposal {
 }
 
 impl Proposal {
+    /// The tables that its changes or its statement are about.
+    pub fn tables(&self) -> BTreeSet<TableId> {
+        self.parts.iter().map(|(_, table, _)| *table).collect()
+    }
+
     /// When it expires.
     pub fn expires(&self) -> Time {
         Time(self.at.0 + PENDING_NS)
@@ -176,13 +181,28 @@ pub fn parts(plan: &Plan, design: &Design) -> Parts {
     plan.changes().filter_map(part).collect()
 }
 
-/// The steps of a strategy's plan that the design permits. A strategy drops copies that are
-/// backups, too: where its plan is carried out at once, such a change fails alone, but a plan that
-/// is approved is carried out as a whole or not at all.
-pub fn possible(plan: Plan, design: &Design) -> Plan {
+/// The steps of a strategy's plan that the design permits, and `is_permitted` with the design that
+/// the earlier ones lead to. A strategy drops copies that are backups, too: where its plan is
+/// carried out at once, such a change fails alone, but a plan that is approved is carried out as a
+/// whole or not at all.
+pub fn possible(
+    plan: Plan,
+    design: &Design,
+    is_permitted: impl Fn(&Design, &Change) -> bool,
+) -> Plan {
     let mut design = design.clone();
-    let steps = plan.steps.into_iter().filter(|step| design.apply(&step.change).is_ok()).collect();
+    let mut is_possible =
+        |change: &Change| is_permitted(&design, change) && design.apply(change).is_ok();
+    let steps = plan.steps.into_iter().filter(|step| is_possible(&step.change)).collect();
     Plan { reason: plan.reason, steps }
+}
+
+/// False for the removal of a replica that a table needs as a backup, wherever its sites are.
+pub fn leaves_backups(design: &Design, change: &Change) -> bool {
+    let Change::RemoveReplica { table, start, site } = change else { return true };
+    let Ok(found) = design.table(*table) else { return false };
+    let left = found.partition_of(start).map(|(_, placement)| placement.replicas.without(*site));
+    left.is_some_and(|left| left.len() >= usize::from(found.backups().count))
 }
 
 impl Proposals {
@@ -435,16 +455,15 @@ mod tests {
 
     #[test]
     fn a_strategy_proposes_what_is_possible() {
-        let text = "sites s1 s2 s3\ntable t\ncolumn a int64\nkey a\nbackups 1\n\
+        let text = "sites s1 s2 s3\ntable t\ncolumn a int64\nkey a\nbackups 1 on disk\n\
              partition [] master s1 replicas s2\npartition [5] master s2 replicas s1\n";
         let design = Design::parse(text).expect("a design");
-        let wanted =
-            "remaster t[] s2\nremove_replica t[] s1\nadd_replica t[5] s3\nremove_replica t[5] s1\n";
-        let steps = wanted
-            .lines()
-            .map(|line| Step::new(Change::parse(line, &design).expect("a change"), "hot"));
+        let wanted = "remaster t[] s2\nremove_replica t[] s1\nremaster t[] s3\n\
+             add_replica t[5] s3\nremove_replica t[5] s1\n";
+        let change = |line: &str| Change::parse(line, &design).expect("a change");
+        let steps = wanted.lines().map(|line| Step::new(change(line), "hot"));
         let plan = Plan { reason: "hot".to_owned(), steps: steps.collect() };
-        let possible = possible(plan, &design);
+        let possible = possible(plan, &design, leaves_backups);
         let told: Vec<String> = possible.changes().map(|change| change.to_text(&design)).collect();
         assert_eq!(told, ["remaster t[] s2", "add_replica t[5] s3", "remove_replica t[5] s1"]);
     }

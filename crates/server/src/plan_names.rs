@@ -26,10 +26,14 @@ pub(crate) struct FormerNames(Mutex<BTreeMap<TableId, Name>>);
 impl FormerNames {
     /// Keeps the names that tables of the store have in a catalog which they leave.
     pub(crate) fn keep(&self, catalog: &Catalog, tables: impl IntoIterator<Item = TableId>) {
+        tables.into_iter().for_each(|id| self.put(id, catalog.relation(id)));
+    }
+
+    /// Keeps the name of a table of the store, if it had one.
+    pub(crate) fn put(&self, table: TableId, name: Option<Name>) {
         let mut names = self.0.lock();
-        let named = tables.into_iter().filter_map(|id| Some((id, catalog.relation(id)?)));
-        names.extend(named);
-        while names.len() > FORMER_MAX {
+        names.extend(name.map(|name| (table, name)));
+        if names.len() > FORMER_MAX {
             names.pop_first();
         }
     }

@@ -14,14 +14,15 @@ use crate::engine::Engine;
 use crate::engine::questions::{Question, Reply, ask};
 use crate::pilot::Decider;
 use crate::plan_names::with_name;
-use isomer_cluster::{Control, Progress};
-use isomer_design::{Change, TableId, Time};
-use isomer_plan::proposals::{Dropped, PENDING_MAX, Proposal, State, Wrong};
+use isomer_cluster::{Control, Progress, is_permitted};
+use isomer_design::Time;
+use isomer_plan::proposals::{
+    Dropped, PENDING_MAX, Proposal, State, Wrong, leaves_backups, possible,
+};
 use isomer_plan::pulse::Measure;
-use isomer_sql::catalog::{Table, quoted};
+use isomer_sql::catalog::{Catalog, Handle, Table, quoted};
 use isomer_sql::datum::Datum;
 use isomer_sql::{SqlError, code};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The changes of a proposal that are shown.
@@ -54,15 +55,14 @@ pub(crate) fn approve(engine: &Engine, number: u64, by: &str) -> Result<(), SqlE
     check_free(engine, number)?;
     let now = engine.database().now();
     let approved = engine.steering.proposals.lock().approve(now, number, by);
-    let Proposal { plan, statement, .. } = approved.map_err(|why| wrong(number, why))?;
+    let proposal = approved.map_err(|why| wrong(number, why))?;
+    if let Some(why) = overtaken(engine, &proposal) {
+        engine.steering.proposals.lock().started(number, None, Err(why.clone()));
+        return Err(refused(number, &why));
+    }
+    let Proposal { plan, statement, by: proposer, .. } = proposal;
     engine.steering.weigh(now);
     if let Some(statement) = statement {
-        if is_so_already(engine, &statement) {
-            let why = "the table is distributed so already".to_owned();
-            let refused = SqlError::new(code::NOT_READY, why.clone());
-            engine.steering.proposals.lock().started(number, None, Err(why));
-            return Err(refused);
-        }
         engine.steering.proposals.lock().runs(number);
         engine.steering.approved.lock().push((number, statement));
         return Ok(());
@@ -72,31 +72,33 @@ pub(crate) fn approve(engine: &Engine, number: u64, by: &str) -> Result<(), SqlE
         Decider::Learned(learned) => learned.approved(now, &design, &plan),
         Decider::Elastic(_) => None,
     };
-    let gone = plan.changes().filter_map(Change::table).find(|it| design.table(*it).is_err());
-    let mut plan = plan;
-    plan.reason = format!("proposal {number}, approved by {by}");
-    let started = match gone.map(|table| (table, engine.relation(table))) {
-        Some((table, name)) => {
-            let name = name.map_or_else(|| table.to_string(), |name| name.said());
-            Err(SqlError::new(code::NOT_READY, format!("{name} was dropped")))
-        }
-        None => engine.database().reconfigure(plan).map_err(database),
+    // A strategy does not know which copies are backups in the eyes of the conductor.
+    let mut plan = match proposer {
+        Some(_) => plan,
+        None => possible(plan, &design, |design, change| {
+            leaves_backups(design, change) && is_permitted(engine.database(), design, change)
+        }),
     };
+    plan.reason = format!("proposal {number}, approved by {by}");
+    let started = engine.database().reconfigure(plan).map_err(database);
     let outcome = started.as_ref().map(|number| *number).map_err(|error| error.message.clone());
     engine.steering.proposals.lock().started(number, decision, outcome);
-    started.map(drop).map_err(|error| {
-        let message = format!("proposal {number} cannot be carried out on the design as it is");
-        SqlError::new(code::NOT_READY, message)
-            .detail(format!("{}.", error.message))
-            .hint("Where the load still asks for a change, another proposal comes.")
-    })
+    started.map(drop).map_err(|error| refused(number, &error.message))
+}
+
+/// The answer to the approval of a proposal that is refused.
+fn refused(number: u64, why: &str) -> SqlError {
+    let message = format!("proposal {number} cannot be carried out on the design as it is");
+    SqlError::new(code::NOT_READY, message)
+        .detail(format!("{why}."))
+        .hint("Where the load still asks for a change, another proposal comes.")
 }
 
 /// Lets a proposal wait while a reconfiguration changes one of its tables.
 fn check_free(engine: &Engine, number: u64) -> Result<(), SqlError> {
     let proposals = engine.steering.proposals.lock();
     let Some(proposal) = proposals.all().find(|it| it.number == number) else { return Ok(()) };
-    let tables: BTreeSet<TableId> = proposal.plan.changes().filter_map(Change::table).collect();
+    let tables = proposal.tables();
     drop(proposals);
     let running = engine.database().reconfigurations().into_iter().filter(|it| !it.has_ended());
     match running.into_iter().find(|it| !it.tables().is_disjoint(&tables)) {
@@ -112,9 +114,28 @@ fn check_free(engine: &Engine, number: u64) -> Result<(), SqlError> {
     }
 }
 
+/// Why a proposal cannot be carried out, if a table of it is not as it was when it was proposed.
+fn overtaken(engine: &Engine, proposal: &Proposal) -> Option<String> {
+    let (catalog, design) = (engine.catalog(), engine.database().design());
+    proposal.tables().into_iter().find_map(|id| {
+        let table = catalog.tables.with(Handle::Part(id)).next();
+        let name = engine.relation(id).map_or_else(|| id.to_string(), |name| name.said());
+        match (table, &proposal.statement) {
+            (Some(table), Some(statement)) => (!statement.starts_with(&distributes(table)))
+                .then(|| format!("the table is called {name} now")),
+            (None, Some(statement)) if is_so_already(&catalog, statement) => {
+                Some("the table is distributed so already".to_owned())
+            }
+            _ if design.table(id).is_err() => {
+                Some(format!("{name} was dropped, or distributed in another way, since"))
+            }
+            _ => None,
+        }
+    })
+}
+
 /// True for a statement that gives a table the shard key that it has.
-fn is_so_already(engine: &Engine, statement: &str) -> bool {
-    let catalog = engine.catalog();
+fn is_so_already(catalog: &Catalog, statement: &str) -> bool {
     let is_its = |table: &Arc<Table>| {
         let slots = table.key_slots();
         let name = |at: &usize| table.columns[*at].name.clone();
@@ -127,7 +148,12 @@ fn is_so_already(engine: &Engine, statement: &str) -> bool {
 /// The statement that distributes a table by other columns.
 pub(crate) fn shard_statement(table: &Table, columns: &[String]) -> String {
     let columns: Vec<String> = columns.iter().map(|name| quoted(name)).collect();
-    format!("ALTER TABLE {} SHARD BY ({})", table.full_name().written(), columns.join(", "))
+    format!("{}({})", distributes(table), columns.join(", "))
+}
+
+/// The beginning of such a statement.
+fn distributes(table: &Table) -> String {
+    format!("ALTER TABLE {} SHARD BY ", table.full_name().written())
 }
 
 /// The outcome of a proposal by an operator, as an error where there is none.

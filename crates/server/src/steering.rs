@@ -26,9 +26,9 @@ use crate::heat::Heat;
 use crate::pilot::Decider;
 use crate::recent::Recent;
 use isomer_cluster::{Durations, follows_plans};
-use isomer_design::{Change, Design, Plan, Route, Time};
+use isomer_design::{Change, Design, Plan, Route, TableDesign, Time};
 use isomer_plan::learned::journal::Journal;
-use isomer_plan::proposals::{Proposals, parts, possible};
+use isomer_plan::proposals::{Proposals, leaves_backups, parts, possible};
 use isomer_plan::pulse::Pulse;
 use isomer_plan::restraints::{Restraints, Withheld};
 use isomer_strategy::{
@@ -39,6 +39,8 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+/// The prefix of the store tables that hold definitions.
+pub(crate) const SYSTEM: &str = "isomer_";
 /// Transactions that the heat map counts a second: at least half of this and at most twice, or all.
 const SAMPLED_PER_SECOND: u64 = 1000;
 /// The rarest sample: one transaction in this many.
@@ -248,9 +250,10 @@ impl Steering {
         if !sifted.proposed.is_empty() {
             let (design, mut plan) = (design(), sifted.proposed);
             // The tables of definitions are near the conductor, which uses them.
-            let follows = |id| design.table(id).is_ok_and(follows_plans);
+            let is_own = |table: &TableDesign| table.name().starts_with(SYSTEM);
+            let follows = |id| design.table(id).is_ok_and(|it| follows_plans(it) && !is_own(it));
             plan.steps.retain(|step| step.change.table().is_some_and(follows));
-            let plan = possible(plan, &design);
+            let plan = possible(plan, &design, leaves_backups);
             let parts = parts(&plan, &design);
             self.proposals.lock().offer(now, plan, decision, parts);
         }

@@ -190,13 +190,25 @@ pub(super) fn lacking<T: Transport>(
     }
 }
 
+/// False for a change of a design that would remove a needed backup.
+pub(crate) fn leaves_backups<T: Transport>(
+    conductor: &Conductor<T>,
+    design: &Design,
+    change: &Change,
+) -> bool {
+    check(conductor, design, change).is_ok()
+}
+
 /// Refuses a change that would remove a needed backup.
 ///
 /// # Errors
 /// [`Invalid::NeededBackup`].
-pub(super) fn check<T: Transport>(conductor: &Conductor<T>, change: &Change) -> Result<(), Error> {
+pub(super) fn check<T: Transport>(
+    conductor: &Conductor<T>,
+    design: &Design,
+    change: &Change,
+) -> Result<(), Error> {
     let Change::RemoveReplica { table, start, site } = change else { return Ok(()) };
-    let design = conductor.design();
     let Ok(found) = design.table(*table) else { return Ok(()) };
     let Some((_, placement)) = found.partition_of(start) else { return Ok(()) };
     let (count, domains) = (found.backups().count, conductor.transport.domains());

@@ -233,7 +233,7 @@ impl<T: Transport> Conductor<T> {
             _ => {}
         }
         self.check_members(&before, change)?;
-        backups::check(self, change)?;
+        backups::check(self, &before, change)?;
         // A replica that is removed leaves the routing table first, so no reader is sent to it. All
         // other changes are made at the sites before the router uses them.
         let routed_first = matches!(change, Change::RemoveReplica { .. });

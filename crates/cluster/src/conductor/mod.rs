@@ -77,6 +77,7 @@ use crate::transport::Transport;
 use arc_swap::ArcSwap;
 use backlog::Backlog;
 use backups::Repairs;
+pub(crate) use backups::leaves_backups;
 use change::Jobs;
 use drained::Drained;
 use event::Watchers;

@@ -12,6 +12,7 @@
 use super::{Engine, damaged};
 use crate::backend::{database, explain};
 use crate::plan_names::with_name;
+use crate::steering::SYSTEM;
 use isomer_cluster::{CancelToken, Error, Failure, Missing, is_spread};
 use isomer_design::{Backups, TableId};
 use isomer_sql::catalog::Table;
@@ -25,9 +26,6 @@ const DEFAULT: &str = "default_backups";
 /// at this interval; unless failover is off.
 const LOOKS: u32 = 100;
 const LOOK: Duration = Duration::from_millis(100);
-
-/// The prefix of the store tables that hold definitions.
-const SYSTEM: &str = "isomer_";
 
 /// The number of backups of new tables, if an operator has set it, plus one; else 0.
 #[derive(Default)]

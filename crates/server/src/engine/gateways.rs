@@ -244,6 +244,8 @@ pub(super) fn note_filled(engine: &Engine, table: TableId, at: Time) {
 
 /// Notes that a store table was replaced by another at a time.
 pub(super) fn note_replaced(engine: &Engine, old: TableId, new: TableId, since: Time) {
+    let catalog = engine.catalog();
+    engine.former.put(old, catalog.relation(old).or_else(|| catalog.relation(new)));
     let mut replaced = engine.replaced.lock();
     replaced.remove(&new);
     replaced.insert(old, since);
