@@ -81,6 +81,7 @@ smoke: program
 	$(LAB) bench ordered --clients 8 --rows 1000 --seconds 1
 	$(LAB) bench store --rows 20000 --partitions 20 --turn-ms 20
 	$(LAB) bench plan --smoke
+	$(LAB) bench sql --alone --scale 0.001 --rows 1000 --runs 1
 	$(LAB) bench moves --only smallbank-spike --accounts 50 --warehouses 12 --customers 10 --items 100 --switches 2 --rounds 1 --plot $(OUT)/moves.svg
 	$(LAB) bench ycsb --rows 10000 --seconds 1 --threads 16 --folder $(OUT)/ycsb
 	$(PROGRAM) design check $(OUT)/ycsb
@@ -133,3 +134,4 @@ bench: dist
 	$(FAST_LAB) bench trace --json
 	$(FAST_LAB) bench moves --json
 	$(FAST_LAB) bench ordered --json
+	$(FAST_LAB) bench sql --scale 0.1 --json

@@ -34,7 +34,7 @@ fn json(line: &str) -> Value {
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    let commands: [&[&str]; 10] = [
+    let commands: [&[&str]; 11] = [
         &[],
         &["bench", "ycsb"],
         &["bench", "smallbank"],
@@ -43,6 +43,7 @@ fn every_command_has_help_with_an_example() {
         &["bench", "reshard"],
         &["bench", "moves"],
         &["bench", "plan"],
+        &["bench", "sql"],
         &["sim"],
         &["run"],
     ];
@@ -57,7 +58,7 @@ fn every_command_has_help_with_an_example() {
 
 #[test]
 fn bad_requests_end_with_2_and_name_the_fault() {
-    let cases: [(&[&str], &str); 7] = [
+    let cases: [(&[&str], &str); 9] = [
         (&["frob"], "frob"),
         (
             &["bench", "ycsb", "--skew", "zapf"],
@@ -67,6 +68,8 @@ fn bad_requests_end_with_2_and_name_the_fault() {
         (&["bench", "smallbank", "--mix", "1,2"], "six weights"),
         (&["bench", "trace", "--durability", "none"], "--folder"),
         (&["bench", "moves", "--sites", "3"], "give more than --copies 3"),
+        (&["bench", "sql", "--scale", "7"], "a scale is a number from 0.0001 to 1"),
+        (&["bench", "sql", "--only", "tpce"], "no query's name begins with tpce"),
         (&["sim", "--seeds", "8..3"], "8..3 has no seed in it"),
     ];
     for (args, what) in cases {
@@ -93,6 +96,35 @@ fn benchmarks_print_a_line_of_json_with_their_inputs_and_checks() {
         assert!(line["throughput_per_s"].as_f64() > Some(0.0));
         let checks = line["checks"].as_array().expect("a list");
         assert!(!checks.is_empty() && checks.iter().all(|check| check["ok"] == true));
+    }
+}
+
+/// Without PostgreSQL. The server is the program beside this one, which only a build of the whole
+/// workspace makes.
+#[test]
+fn queries_are_measured_without_postgresql() {
+    let beside = Path::new(env!("CARGO_BIN_EXE_isomer-lab")).with_file_name("isomer");
+    if !beside.exists() {
+        eprintln!("{} is missing: not tested", beside.display());
+        return;
+    }
+    let small = ["--alone", "--scale", "0.001", "--rows", "1000", "--runs", "1"];
+    let ended = lab(&[&["bench", "sql", "--json"], &small[..]].concat());
+    assert_eq!(ended.code, 0, "{}\n{}", ended.out, ended.err);
+    let lines: Vec<Value> = ended.out.lines().map(json).collect();
+    let (aims, queries) = lines.split_last().expect("a line with the aims");
+    assert_eq!(aims["aims"], Value::Array(Vec::new()), "there is nothing to compare with");
+    assert!(queries.len() > 40, "{}", ended.out);
+    for line in queries {
+        let is_measured = line["isomer_ms"].as_f64() > Some(0.0);
+        assert!(is_measured && line["errors"] == Value::Array(Vec::new()), "{line}");
+        assert!(line["postgres_ms"].is_null() && line["equal"].is_null(), "{line}");
+        assert_eq!((&line["seed"], &line["inputs"]["scale"]), (&1.into(), &0.001.into()));
+    }
+    for prefix in ["tpch_", "shape_", "point_"] {
+        let is_there =
+            |line: &Value| line["query"].as_str().is_some_and(|it| it.starts_with(prefix));
+        assert!(queries.iter().any(is_there), "{prefix}");
     }
 }
 

@@ -17,6 +17,7 @@
 //! | `nodes` | the cost of commits with the log at three nodes (`nodes.rs`) |
 //! | `ordered` | ordered tables beside row locks and two-phase commit (`ordered.rs`) |
 //! | `wire`, `tpcc` | SQL over the wire, beside a stock PostgreSQL (`wire/`) |
+//! | `sql` | ordinary queries, beside a stock PostgreSQL (`wire/sql/`) |
 //! | `cluster` | three processes on Kafka, beside one with its logs in files (`wire/cluster/`) |
 //! | `plan` | speed and quality of the planners (`plan.rs`) |
 //!
@@ -72,6 +73,7 @@ pub(crate) enum BenchCommand {
     Ordered(ordered::OrderedArgs),
     Store(StoreCommand),
     Wire(wire::WireArgs),
+    Sql(wire::SqlArgs),
     #[cfg(feature = "kafka")]
     Cluster(wire::ClusterArgs),
     Tpcc(wire::TpccArgs),
@@ -237,6 +239,7 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
         BenchCommand::Ordered(args) => ordered::run(args),
         BenchCommand::Store(command) => store(command),
         BenchCommand::Wire(args) => wire::wire(args),
+        BenchCommand::Sql(args) => wire::sql(args),
         #[cfg(feature = "kafka")]
         BenchCommand::Cluster(args) => wire::cluster(args),
         BenchCommand::Tpcc(args) => wire::tpcc_under_change(args),

@@ -41,6 +41,7 @@ mod direct;
 mod servers;
 mod shake;
 mod shaken;
+mod sql;
 mod tpcc;
 
 use clap::ValueEnum;
@@ -52,6 +53,7 @@ use isomer_workload::random;
 use servers::{Server, Transport, needs};
 use shake::{ASKERS, Shaker, Target};
 pub(crate) use shaken::{TpccArgs, tpcc_under_change};
+pub(crate) use sql::{SqlArgs, sql};
 use std::time::Duration;
 use tpcc::Sizes;
 

@@ -247,7 +247,10 @@ fn folder(name: &str) -> Result<PathBuf, Failure> {
 }
 
 /// The folder with the programs of PostgreSQL's server.
-fn programs() -> Result<PathBuf, Failure> {
+///
+/// # Errors
+/// Says that PostgreSQL is missing.
+pub(super) fn programs() -> Result<PathBuf, Failure> {
     let found = std::env::var_os("PATH").unwrap_or_default();
     let mut places: Vec<PathBuf> = std::env::split_paths(&found).collect();
     let debian = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
