@@ -8,6 +8,9 @@ use postgres::{Client, Error, SimpleQueryMessage, SimpleQueryRow, Statement};
 use std::hash::{DefaultHasher, Hasher};
 use std::io::Write;
 
+/// Rows of one COPY. Isomer limits the memory of a statement (`--statement-mb`).
+const BATCH_ROWS: usize = 50_000;
+
 /// A running server.
 pub(super) struct Side {
     name: &'static str,
@@ -66,9 +69,13 @@ impl Side {
         client.batch_execute(schema).map_err(|error| self.failed("the tables", &error))?;
         for Rows { table, text } in tables {
             let failed = |error: Error| self.failed(table, &error);
-            let mut rows = client.copy_in(&format!("COPY {table} FROM STDIN")).map_err(failed)?;
-            rows.write_all(text.as_bytes()).map_err(Failure::failed)?;
-            rows.finish().map_err(failed)?;
+            let lines: Vec<&str> = text.split_inclusive('\n').collect();
+            for batch in lines.chunks(BATCH_ROWS) {
+                let copy = format!("COPY {table} FROM STDIN");
+                let mut rows = client.copy_in(&copy).map_err(failed)?;
+                rows.write_all(batch.concat().as_bytes()).map_err(Failure::failed)?;
+                rows.finish().map_err(failed)?;
+            }
         }
         for Rows { table, .. } in tables {
             let analyzed = client.batch_execute(&format!("VACUUM ANALYZE {table}"));
