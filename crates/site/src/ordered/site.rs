@@ -40,9 +40,7 @@ pub enum BatchStep {
         /// The number of the batch.
         number: u64,
     },
-    /// Write the rows of the applied commits, and release the partitions. Done once backups have
-    /// the rows: an attempt that finds rows of an earlier one waits for all open tickets of the
-    /// site.
+    /// Write the rows of the applied commits, and release the partitions.
     Install {
         /// The batch, and earlier ones that the order may not have durably. The last one is this.
         outcomes: Vec<BatchOutcome>,
@@ -171,7 +169,7 @@ impl OrderedSite<'_> {
             BatchStep::Propose { number } => self.propose_time(number).map(BatchAnswer::Proposed),
             BatchStep::Install { outcomes, writes, is_repeated } => {
                 let (seen, own) = self.install_batch(&outcomes, &writes, is_repeated)?;
-                if !own.is_empty() || seen.ticket > 0 {
+                if !own.is_empty() {
                     self.0.safe(seen, &own).await.map_err(Failure::Unknown)?;
                 }
                 Ok(BatchAnswer::Done)
@@ -378,14 +376,14 @@ impl OrderedSite<'_> {
         writes: &[RowWrite],
         is_repeated: bool,
     ) -> Result<(Seen, Tickets), Failure> {
-        let nothing = || (Seen::default(), Tickets::new());
-        let Some(BatchOutcome { number, time, .. }) = outcomes.last() else { return Ok(nothing()) };
+        let nothing = (Seen::default(), Tickets::new());
+        let Some(BatchOutcome { number, time, .. }) = outcomes.last() else { return Ok(nothing) };
         let (number, time) = (*number, *time);
         let mut place = self.0.batch.lock();
         let Some(batch) = place.entered.take_if(|it| it.number == number) else {
             // The batch is here already, or the site has restarted since it entered.
             return match self.has_batch(number) {
-                true => Ok((Seen { position: 0, ticket: self.0.last_ticket() }, Tickets::new())),
+                true => Ok(nothing),
                 false => Err(Failure::Participant(self.0.id)),
             };
         };
@@ -425,9 +423,7 @@ impl OrderedSite<'_> {
                 partition.cancel_publishing();
             }
         }
-        // An earlier attempt may have written rows here, and opened tickets for them.
-        let ticket = if is_repeated { self.0.last_ticket() } else { 0 };
-        Ok((Seen { position, ticket }, own))
+        Ok((Seen { position, ticket: 0 }, own))
     }
 
     fn install_all(
