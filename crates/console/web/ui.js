@@ -28,7 +28,7 @@ export async function call(path, body) {
   const post = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
   const response = await fetch(path, body === undefined ? {} : post);
   const answer = (response.headers.get("content-type") || "").includes("json") ? await response.json() : {};
-  if (response.status === 401 && path !== "/api/login") { shell.login(path === "/api/me" ? "" : "Your session has ended. Log in again."); throw new Failure(401, { message: "log in first" }); }
+  if (response.status === 401 && path !== "/api/login") { shell.login(path === "/api/me" ? "" : "Your session has ended, or the server has restarted. Log in again."); throw new Failure(401, { message: "log in first" }); }
   if (!response.ok) throw new Failure(response.status, { message: response.statusText, ...answer });
   return answer;
 }
