@@ -16,9 +16,7 @@ use crate::pilot::Decider;
 use crate::plan_names::with_name;
 use isomer_cluster::{Control, Progress, is_permitted};
 use isomer_design::Time;
-use isomer_plan::proposals::{
-    Dropped, PENDING_MAX, Proposal, State, Wrong, leaves_backups, possible,
-};
+use isomer_plan::proposals::{Dropped, PENDING_MAX, Proposal, State, Wrong, possible};
 use isomer_plan::pulse::Measure;
 use isomer_sql::catalog::{Catalog, Handle, Table, quoted};
 use isomer_sql::datum::Datum;
@@ -72,12 +70,14 @@ pub(crate) fn approve(engine: &Engine, number: u64, by: &str) -> Result<(), SqlE
         Decider::Learned(learned) => learned.approved(now, &design, &plan),
         Decider::Elastic(_) => None,
     };
-    // A strategy does not know which copies are backups in the eyes of the conductor.
+    // A strategy does not know where sites fail together, so it may drop a copy that is a backup.
     let mut plan = match proposer {
         Some(_) => plan,
-        None => possible(plan, &design, |design, change| {
-            leaves_backups(design, change) && is_permitted(engine.database(), design, change)
-        }),
+        None => {
+            let is_permitted =
+                |design: &_, change: &_| is_permitted(engine.database(), design, change);
+            possible(plan, &design, is_permitted)
+        }
     };
     plan.reason = format!("proposal {number}, approved by {by}");
     let started = engine.database().reconfigure(plan).map_err(database);
