@@ -19,6 +19,7 @@
 use crate::backup::{Ending, begin_acks};
 use crate::error::Refusal;
 use crate::failover::until_sole;
+use crate::forget::hold;
 use crate::frame::FrameKind;
 use crate::held::Held;
 use crate::partition::{SitePartition, Table, Term};
@@ -156,8 +157,7 @@ impl Site {
                 return Err(wanted());
             }
             self.still_master(left)?;
-            let mut held = Held::default();
-            if held.wait_for(left).await && held.wait_for(right).await {
+            if let Some(held) = hold(self, [left, right].into_iter(), || false).await {
                 self.still_master(left)?;
                 self.still_master(right)?;
                 break (found, left.clone(), right.clone(), held);

@@ -21,7 +21,7 @@ use crate::backup::Ending;
 use crate::error::Refusal;
 use crate::frame::FrameKind;
 use crate::held::Held;
-use crate::partition::Table;
+use crate::partition::{SitePartition, Table};
 use crate::record::{Event, FrameWriter, Record};
 use crate::site::Site;
 use crate::tail::{end_tail_of, forget_masters};
@@ -87,23 +87,41 @@ impl Site {
     /// Begins again if the site becomes the master of a partition that is not locked yet, or a
     /// replica of it: a transaction may lock that partition, and wait for one that is locked here.
     pub(crate) async fn hold_all(&self, table: &Table) -> Held {
-        'again: loop {
-            let mut held = Held::default();
+        loop {
             let (masters, replicas): (Vec<_>, Vec<_>) =
                 table.overlapping(&KeyRange::all()).into_iter().partition(|p| p.is_master());
             let have_changed =
                 || !masters.iter().all(|p| p.is_master()) || replicas.iter().any(|p| p.is_master());
-            for partition in masters.iter().chain(&replicas) {
-                let changed = poll_fn(|cx| {
-                    self.ticked.register(cx.waker());
-                    if have_changed() { Poll::Ready(()) } else { Poll::Pending }
-                });
-                match select(pin!(held.wait_for(partition)), pin!(changed)).await {
-                    Either::Left((true, _)) if !have_changed() => {}
-                    _ => continue 'again,
-                }
+            if let Some(held) = hold(self, masters.iter().chain(&replicas), have_changed).await {
+                return held;
             }
-            return held;
         }
     }
+}
+
+/// Locks these partitions, in this order. `None`, and nothing is locked, if one of them was
+/// replaced, they have changed, or a batch waits that has locks [out of
+/// order](crate::ordered::OrderedSite).
+pub(crate) async fn hold<'p>(
+    site: &Site,
+    partitions: impl Iterator<Item = &'p Arc<SitePartition>>,
+    have_changed: impl Fn() -> bool,
+) -> Option<Held> {
+    let is_first = || site.batch.lock().waits_out_of_order();
+    while is_first() {
+        site.next_tick().await;
+    }
+    let is_over = || is_first() || have_changed();
+    let mut held = Held::default();
+    for partition in partitions {
+        let over = poll_fn(|cx| {
+            site.ticked.register(cx.waker());
+            if is_over() { Poll::Ready(()) } else { Poll::Pending }
+        });
+        match select(pin!(held.wait_for(partition)), pin!(over)).await {
+            Either::Left((true, _)) if !is_over() => {}
+            _ => return None,
+        }
+    }
+    Some(held)
 }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::task::Waker;
 
 /// Locks, in the order of tables and keys. Transactions and design changes all take them in that
-/// order, so the site has no deadlocks.
+/// order, so the site has no deadlocks. Only a batch that is entered again may take them in another
+/// order; changes that hold several locks let it go first ([`hold`](crate::forget::hold)).
 #[derive(Default)]
 pub(crate) struct Held {
     partitions: SmallVec<[Arc<SitePartition>; 4]>,

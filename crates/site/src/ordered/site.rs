@@ -40,7 +40,9 @@ pub enum BatchStep {
         /// The number of the batch.
         number: u64,
     },
-    /// Write the rows of the applied commits, and release the partitions.
+    /// Write the rows of the applied commits, and release the partitions. Done once backups have
+    /// the rows: an attempt that finds rows of an earlier one waits for all open tickets of the
+    /// site.
     Install {
         /// The batch, and earlier ones that the order may not have durably. The last one is this.
         outcomes: Vec<BatchOutcome>,
@@ -80,9 +82,18 @@ pub(crate) struct BatchPlace {
     entered: Option<EnteredBatch>,
     /// Counts the requests to enter or to leave: a later one ends those that still wait.
     requests: u64,
+    /// A request keeps the locks of an earlier attempt, and may wait for locks before those.
+    is_out_of_order: bool,
 }
 
 impl BatchPlace {
+    /// True while a batch is entered that may have to wait for a lock before those that it has:
+    /// partitions may have come here since its earlier attempt, and what that has marked stays
+    /// locked. A task that holds a lock and waits for more lets it go first.
+    pub(crate) fn waits_out_of_order(&self) -> bool {
+        self.is_out_of_order
+    }
+
     /// Ends the hold of a partition that the site is to drop, because others have taken over from
     /// it. The order may itself wait for a takeover that waits for this drop.
     pub(crate) fn wait_no_more(&mut self, partition: &Arc<SitePartition>) {
@@ -114,6 +125,8 @@ struct Entering<'s> {
     batch: EnteredBatch,
     /// The partitions that are marked.
     marked: Vec<Arc<SitePartition>>,
+    /// It has the locks of an earlier attempt.
+    follows: bool,
 }
 
 impl Entering<'_> {
@@ -134,9 +147,10 @@ impl Entering<'_> {
 impl Drop for Entering<'_> {
     fn drop(&mut self) {
         let mut batch = std::mem::take(&mut self.batch);
+        let mut place = self.site.batch.lock();
+        place.is_out_of_order &= !self.follows;
         let Some(marked_for) = batch.marked_for else { return };
         batch.held.keep_only(&self.marked);
-        let mut place = self.site.batch.lock();
         if place.entered.is_none() {
             place.entered = Some(batch);
             return;
@@ -169,7 +183,7 @@ impl OrderedSite<'_> {
             BatchStep::Propose { number } => self.propose_time(number).map(BatchAnswer::Proposed),
             BatchStep::Install { outcomes, writes, is_repeated } => {
                 let (seen, own) = self.install_batch(&outcomes, &writes, is_repeated)?;
-                if !own.is_empty() {
+                if !own.is_empty() || seen.ticket > 0 {
                     self.0.safe(seen, &own).await.map_err(Failure::Unknown)?;
                 }
                 Ok(BatchAnswer::Done)
@@ -259,7 +273,7 @@ impl OrderedSite<'_> {
         };
         until_sole(self.0).await?;
         let (batch, marked) = Default::default();
-        let mut entering = Entering { site: self.0, batch, marked };
+        let mut entering = Entering { site: self.0, batch, marked, follows: false };
         let mut context = self.0.context()?;
         let answers = loop {
             {
@@ -268,7 +282,10 @@ impl OrderedSite<'_> {
                     return Err(Failure::Participant(self.0.id));
                 }
                 // It holds partitions that readers must not see yet.
-                place.entered.take().into_iter().for_each(|earlier| entering.follow(earlier));
+                if let Some(earlier) = place.entered.take() {
+                    entering.follow(earlier);
+                    (place.is_out_of_order, entering.follows) = (true, true);
+                }
             }
             let held = &mut entering.batch.held;
             let attempt =
@@ -376,14 +393,14 @@ impl OrderedSite<'_> {
         writes: &[RowWrite],
         is_repeated: bool,
     ) -> Result<(Seen, Tickets), Failure> {
-        let nothing = (Seen::default(), Tickets::new());
-        let Some(BatchOutcome { number, time, .. }) = outcomes.last() else { return Ok(nothing) };
+        let nothing = || (Seen::default(), Tickets::new());
+        let Some(BatchOutcome { number, time, .. }) = outcomes.last() else { return Ok(nothing()) };
         let (number, time) = (*number, *time);
         let mut place = self.0.batch.lock();
         let Some(batch) = place.entered.take_if(|it| it.number == number) else {
             // The batch is here already, or the site has restarted since it entered.
             return match self.has_batch(number) {
-                true => Ok(nothing),
+                true => Ok((Seen { position: 0, ticket: self.0.last_ticket() }, Tickets::new())),
                 false => Err(Failure::Participant(self.0.id)),
             };
         };
@@ -423,7 +440,9 @@ impl OrderedSite<'_> {
                 partition.cancel_publishing();
             }
         }
-        Ok((Seen { position, ticket: 0 }, own))
+        // An earlier attempt may have written rows here, and opened tickets for them.
+        let ticket = if is_repeated { self.0.last_ticket() } else { 0 };
+        Ok((Seen { position, ticket }, own))
     }
 
     fn install_all(
