@@ -154,6 +154,8 @@ pub enum Dropped {
 pub enum Wrong {
     /// There is none of this number.
     Unknown,
+    /// It is not kept any more: it has ended, or the process that kept it did.
+    Gone,
     /// It is in this state, and not proposed.
     State(&'static str),
 }
@@ -425,7 +427,8 @@ impl Proposals {
 
     fn waiting(&mut self, now: Time, number: u64) -> Result<&mut Proposal, Wrong> {
         self.expire(now);
-        let found = self.kept.iter_mut().find(|it| it.number == number).ok_or(Wrong::Unknown)?;
+        let gone = if (1..=self.count).contains(&number) { Wrong::Gone } else { Wrong::Unknown };
+        let found = self.kept.iter_mut().find(|it| it.number == number).ok_or(gone)?;
         match &found.state {
             State::Proposed => Ok(found),
             other => Err(Wrong::State(other.name())),
@@ -498,6 +501,9 @@ mod tests {
         assert_eq!(states(&proposals), ["done", "refused", "refused"]);
         assert_eq!(offer(&mut proposals, 2, 5), Some(4), "the load may ask for it anew");
         assert_eq!(proposals.approve(Time(3), 44, "ann"), Err(Wrong::Unknown));
+        let mut next = Proposals::default();
+        next.number_after(4);
+        assert_eq!(next.approve(Time(4), 4, "ann"), Err(Wrong::Gone));
     }
 
     #[test]

@@ -35,6 +35,7 @@ pub(crate) fn changes_are_off() -> SqlError {
 fn wrong(number: u64, wrong: Wrong) -> SqlError {
     let message = match wrong {
         Wrong::Unknown => format!("there is no proposal {number}"),
+        Wrong::Gone => format!("proposal {number} is not open any more"),
         Wrong::State(state) => format!("proposal {number} is {state}"),
     };
     SqlError::new(code::NOT_READY, message).hint("isomer.proposals shows those that wait.")
