@@ -92,7 +92,8 @@ execute p (null, 'x');
 -- Changes.
 begin;
 update o set b = b + 10 where exists (select 1 from i where i.a = o.a) returning id, b;
-update o set b = i.b from i where i.a = o.a and i.b in (select b from twice where a = 2 or a = 1) and not exists (select 1 from none where none.a = o.a) returning o.id, o.b;
+update o set b = i.b from i where i.a = o.a and i.b in (select b from twice where a = 2 or a = 1) and not exists (select 1 from none where none.a = o.a);
+select id, b from o order by id;
 delete from o where not exists (select 1 from i where i.a = o.a) returning id;
 insert into o select id + 100, a, b, c from i where not exists (select 1 from o where o.a = i.a) returning id;
 rollback;

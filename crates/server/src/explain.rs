@@ -1,8 +1,8 @@
 //! EXPLAIN: the access paths of a statement, the sites of its rows, and its locks.
 //!
 //! Subqueries have numbers. They are listed after the sources of the query that contains them, with
-//! their evaluation strategy. A source of a query with statistics has the estimated rows after it,
-//! joined with the sources before: `(rows=9)`. EXPLAIN ANALYZE runs the statement and reports their costs.
+//! their evaluation strategy. With statistics, a source shows the estimated rows after its join:
+//! `(rows=9)`. EXPLAIN ANALYZE runs the statement and reports their costs.
 
 use crate::engine::Engine;
 use isomer_design::{Direction, SiteId};

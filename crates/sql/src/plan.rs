@@ -10,8 +10,8 @@
 //! ```
 //!
 //! A query is a list of steps. Each adds a source's columns to the row, found by spans whose
-//! expressions may use values of the steps before. A step of a semi or anti join adds no columns: it
-//! only decides which rows pass. Then come grouping, windows, projection, order, limit.
+//! expressions may use values of the steps before. A step of a semi or anti join adds no columns:
+//! it only decides which rows pass. Then come grouping, windows, projection, order, limit.
 
 mod window;
 mod writing;
@@ -37,8 +37,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct Select {
     /// The sources of rows, in execution order.
     pub steps: Vec<Step>,
-    /// The number of slots of a row that grouping, windows and projection see. The slots of semi and
-    /// anti joins follow.
+    /// The number of slots of a row that grouping, windows and projection see. The slots of semi
+    /// and anti joins follow.
     pub width: usize,
     /// The conditions on a row of all sources.
     pub filter: Vec<Expr>,

@@ -13,8 +13,8 @@
 //!
 //! Another test adds and drops columns of a table, with rows in between. The next creates and drops
 //! whole tables, in blocks that are committed, rolled back, or rolled back to a savepoint. The last
-//! changes rows with foreign keys. Queries with subqueries run at a server with statistics and at one
-//! without, also if there is no PostgreSQL.
+//! changes rows with foreign keys. Queries with subqueries run at a server with statistics and at
+//! one without, also if there is no PostgreSQL.
 //!
 //! `clients/postgres` starts the stock PostgreSQL; without one the test reports that it was
 //! skipped. `ISOMER_STATEMENTS` is the number of statements (2000), `ISOMER_SEED` the seed (1).

@@ -1,5 +1,5 @@
-//! Random queries whose conditions have subqueries, over small tables with NULLs, duplicates, and no
-//! rows at all.
+//! Random queries whose conditions have subqueries, over small tables with NULLs, duplicates, and
+//! no rows at all.
 //!
 //! ```text
 //!   select o.id, o.a from q1 o left join q2 p on p.a = o.a
@@ -7,8 +7,8 @@
 //!     and o.b in (select j.b from q2 j group by j.b having count(*) > 2)
 //! ```
 //!
-//! With statistics such subqueries become joins, without they do not. So each query runs at a server
-//! with statistics, at one without, and at PostgreSQL.
+//! With statistics such subqueries become joins, without they do not. So each query runs at a
+//! server with statistics, at one without, and at PostgreSQL.
 
 use super::chance::Chance;
 use super::statements::Statement;

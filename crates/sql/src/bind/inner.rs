@@ -31,7 +31,7 @@
 //! Otherwise it is unknown if x or one of the values is NULL and no value equals x.
 //!
 //! An index already is a table of all answers: if it covers all keys, the subquery runs for each
-//! row and uses the index. With statistics, the table is built after as many runs as cost the same
+//! row and uses the index. With statistics, the table is built once the runs have had its cost
 //! ([`runs_worth`]). If the index covers some keys, a few runs are made before ([`RUNS_BEFORE`]). A
 //! statement over a few rows has finished by then.
 //!

@@ -130,7 +130,7 @@ impl<'a> Exec<'a> {
         };
         self.budget.deeper()?;
         if let Some(only) = step.only {
-            let passes = self.has_match(step, at, row, memory, given)? == (only == Only::Matched);
+            let passes = has_match(self, step, at, row, memory, given)? == (only == Only::Matched);
             return match passes {
                 true => self.step(plan, at + 1, row, memory, given, emit),
                 false => Ok(ControlFlow::Continue(())),
@@ -185,47 +185,6 @@ impl<'a> Exec<'a> {
             return self.step(plan, at + 1, row, memory, given, emit);
         }
         Ok(ControlFlow::Continue(()))
-    }
-
-    /// True if a row of the source matches the rows before: the search ends at the first.
-    fn has_match(
-        &self,
-        step: &Step,
-        at: usize,
-        row: &mut Vec<Datum>,
-        memory: &mut Memory<'a>,
-        given: &[Datum],
-    ) -> Result<bool, SqlError> {
-        let places = step.offset..step.offset + step.width;
-        let fits = |row: &[Datum]| {
-            self.tick()?;
-            let mark = self.budget.mark();
-            let fits = self.all_hold(&step.on, Row { values: row, given })?;
-            self.budget.back_to(mark);
-            Ok(fits)
-        };
-        if is_kept(step, at) {
-            let kept = self.kept(step, at, memory, given)?;
-            for found in self.candidates(step, &kept, Row { values: row, given })? {
-                row[places.clone()].clone_from_slice(&kept.rows[found]);
-                if fits(row)? {
-                    return Ok(true);
-                }
-            }
-            return Ok(false);
-        }
-        let before = row.clone();
-        let mut found = false;
-        if finds_matches_only(step) {
-            self.first_page.set(1);
-        }
-        let flow = self.source(step, Row { values: &before, given }, &mut |values| {
-            row[places.clone()].swap_with_slice(values);
-            found = fits(row)?;
-            Ok(if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-        });
-        self.first_page.set(FIRST_PAGE_ROWS);
-        flow.map(|_| found)
     }
 
     /// The rows of a source, for the rows before.
@@ -448,6 +407,47 @@ impl<'a> Exec<'a> {
         let key: Vec<Datum> = key.collect::<Result<_, _>>()?;
         Ok(Candidates::These(by_key.get(&key).map_or(&[][..], Vec::as_slice).iter()))
     }
+}
+
+/// True if a row of the source matches the rows before: the search ends at the first.
+fn has_match<'a>(
+    exec: &Exec<'a>,
+    step: &Step,
+    at: usize,
+    row: &mut Vec<Datum>,
+    memory: &mut Memory<'a>,
+    given: &[Datum],
+) -> Result<bool, SqlError> {
+    let places = step.offset..step.offset + step.width;
+    let fits = |row: &[Datum]| {
+        exec.tick()?;
+        let mark = exec.budget.mark();
+        let fits = exec.all_hold(&step.on, Row { values: row, given })?;
+        exec.budget.back_to(mark);
+        Ok(fits)
+    };
+    if is_kept(step, at) {
+        let kept = exec.kept(step, at, memory, given)?;
+        for found in exec.candidates(step, &kept, Row { values: row, given })? {
+            row[places.clone()].clone_from_slice(&kept.rows[found]);
+            if fits(row)? {
+                return Ok(true);
+            }
+        }
+        return Ok(false);
+    }
+    let before = row.clone();
+    let mut found = false;
+    if finds_matches_only(step) {
+        exec.first_page.set(1);
+    }
+    let flow = exec.source(step, Row { values: &before, given }, &mut |values| {
+        row[places.clone()].swap_with_slice(values);
+        found = fits(row)?;
+        Ok(if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    });
+    exec.first_page.set(FIRST_PAGE_ROWS);
+    flow.map(|_| found)
 }
 
 /// True if a source is read once, because it does not depend on the rows before.

@@ -95,8 +95,8 @@ fn in_all(arms: &[Expr]) -> Vec<Expr> {
     common
 }
 
-/// What an OR says about one source, if it looks at others too: of each branch, the conditions on
-/// this source that not all branches share.
+/// The condition on one source that follows from an OR on several: of each branch, the conditions
+/// on this source that not all branches share.
 fn about_one(arms: &[Expr], own: &Range<usize>) -> Option<Expr> {
     let is_about = |one: &Expr| {
         let (mut any, mut all) = (false, !one.is_volatile() && !one.has_query());

@@ -24,9 +24,9 @@
 //!                                                    `a.y is null` is checked after the join
 //! ```
 //!
-//! [Subqueries of conditions](super::pull) are sources too. A semi or anti join runs once the rows are
-//! known that it decides about. A semi join may run before them as an inner join of different values
-//! ([`super::matching`]).
+//! [Subqueries of conditions](super::pull) are sources too. A semi or anti join runs behind the
+//! sources that its conditions look at. A semi join may also run before them, as an inner join of
+//! different values ([`super::matching`]).
 //!
 //! Equalities are passed along: from `a.x = b.x` and `b.x = 5` follows `a.x = 5`, which may find
 //! the rows of `a`. Conditions that all branches of an OR have in common are conditions of their
@@ -142,9 +142,9 @@ pub(crate) fn arrange(
     Ok(())
 }
 
-/// Chooses the ways to the sources of a query again, of which `few` rows are wanted, in the order in
-/// which they are found. Then a source that is looked up for each row before may cost less than one
-/// that is read as a whole.
+/// Chooses the ways to the sources again, for a query that ends after `few` rows in the order of
+/// its first source. Looking a source up for each row before may then cost less than reading all
+/// of it.
 ///
 /// # Errors
 /// The statement exceeds its budget.

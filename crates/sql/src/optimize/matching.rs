@@ -9,9 +9,9 @@
 //!   passes     617 / 1,000 · the fraction for which one of 956 / 617 rows meets `w.a <> s.a`
 //! ```
 //!
-//! A semi join whose conditions are equalities can also begin with the subquery, as an inner join of
-//! its different values. [`made_unique`] makes it one: the source itself if its values are unique,
-//! otherwise a query with DISTINCT.
+//! A semi join whose conditions are equalities can also begin with the subquery, as an inner join
+//! of its different values. [`made_unique`] makes it one: the source itself if its values are
+//! unique, otherwise a query with DISTINCT.
 
 use super::Planning;
 use super::cost;
@@ -24,7 +24,7 @@ use crate::plan::{Only, Select, Source, Step};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What is expected of a source that rows before look for a match in.
+/// The estimates of a source in which rows before look for a match.
 pub(super) struct Matching {
     /// Its rows that fit by themselves.
     pub(super) own: f64,
@@ -93,7 +93,7 @@ impl Matching {
     }
 }
 
-/// What a condition looks at.
+/// The sources that a condition looks at.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Looks {
     AtOwn,

@@ -28,10 +28,9 @@
 //! The conditions of a semi join are conditions of the query around: each row of the result meets
 //! them together with some row of the source. Those of an anti join stay with its step.
 //!
-//! All other subqueries keep the strategies of [`crate::bind`]'s `inner`. These are subqueries below
-//! an OR, in SELECT, without statistics, with correlated values inside of a grouped query, in a
-//! query with FOR UPDATE, and in an UPDATE or DELETE of one table. An uncorrelated EXISTS runs once
-//! and needs no join.
+//! All other subqueries keep the strategies of [`crate::bind`]'s `inner`: below an OR, in SELECT,
+//! without statistics, in a query with FOR UPDATE, in an UPDATE or DELETE of one table, and grouped
+//! queries with correlated values. An uncorrelated EXISTS runs once and needs no join.
 //!
 //! **NULL.** A condition that is unknown is no match, in both kinds of join. `x NOT IN (..)` is
 //! unknown for a NULL on either side, and then its row is not shown. An anti join would show it.

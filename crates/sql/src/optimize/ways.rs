@@ -72,7 +72,8 @@ impl Route {
     }
 }
 
-/// How many runs of a query over one table cost as much as one of another; none without statistics.
+/// The number of runs of a query over one table with the cost of one run of another; none without
+/// statistics.
 pub(crate) fn runs_worth(one: &Select, other: &Select, planning: &Planning<'_>) -> Option<usize> {
     let cost = |query: &Select| {
         let [step] = query.steps.as_slice() else { return None };
