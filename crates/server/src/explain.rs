@@ -1,14 +1,16 @@
 //! EXPLAIN: the access paths of a statement, the sites of its rows, and its locks.
 //!
 //! Subqueries have numbers. They are listed after the sources of the query that contains them, with
-//! their evaluation strategy. EXPLAIN ANALYZE runs the statement and reports their costs.
+//! their evaluation strategy. With statistics, a source shows the estimated rows after its join:
+//! `(rows=9)`. EXPLAIN ANALYZE runs the statement and reports their costs.
 
 use crate::engine::Engine;
 use isomer_design::{Direction, SiteId};
 use isomer_sql::catalog::{Table, quoted};
 use isomer_sql::expr::{Compare, Expr};
-use isomer_sql::plan::Writing;
-use isomer_sql::plan::{Access, Asks, Change, Inner, Insert, Modify, Select, Source, Step, Way};
+use isomer_sql::plan::{
+    Access, Asks, Change, Inner, Insert, Modify, Only, Select, Source, Step, Way, Writing,
+};
 use isomer_sql::statement::{Action, Cost, Costs};
 use isomer_sql::transaction::LockKind;
 use std::collections::{BTreeMap, BTreeSet};
@@ -223,12 +225,18 @@ fn select(explain: &Explain<'_>, plan: &Select, depth: usize, lines: &mut Vec<St
 
 fn step(explain: &Explain<'_>, step: &Step, depth: usize, lines: &mut Vec<String>) {
     let pad = "  ".repeat(depth);
-    let join = match (step.left, step.right) {
-        (true, true) => "Full join, ",
-        (true, false) => "Left join, ",
-        (false, true) => "Right join, ",
-        (false, false) => "",
+    let is_by_hash = step.kept && !step.hash.is_empty();
+    let join = match (step.only, step.left, step.right) {
+        (Some(Only::Matched), ..) if is_by_hash => "Hash Semi Join, ",
+        (Some(Only::Matched), ..) => "Nested Loop Semi Join, ",
+        (Some(Only::Unmatched), ..) if is_by_hash => "Hash Anti Join, ",
+        (Some(Only::Unmatched), ..) => "Nested Loop Anti Join, ",
+        (None, true, true) => "Full join, ",
+        (None, true, false) => "Left join, ",
+        (None, false, true) => "Right join, ",
+        (None, false, false) => "",
     };
+    let first = lines.len();
     match &step.source {
         Source::Table(table) => {
             let by = finder(table, &step.access);
@@ -306,6 +314,9 @@ fn step(explain: &Explain<'_>, step: &Step, depth: usize, lines: &mut Vec<String
             let shown: Vec<&str> = call.parts.iter().map(|part| part.func.shown()).collect();
             lines.push(format!("{pad}{join}{}", shown.join(", ")));
         }
+    }
+    if let Some(rows) = step.rows {
+        lines[first].push_str(&format!(" (rows={:.0})", rows.max(1.0)));
     }
 }
 

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! A query is a list of steps. Each adds a source's columns to the row, found by spans whose
-//! expressions may use values of the steps before. Then come grouping, windows, projection, order,
-//! limit.
+//! expressions may use values of the steps before. A step of a semi or anti join adds no columns:
+//! it only decides which rows pass. Then come grouping, windows, projection, order, limit.
 
 mod window;
 mod writing;
@@ -37,7 +37,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct Select {
     /// The sources of rows, in execution order.
     pub steps: Vec<Step>,
-    /// The number of slots of a row of all sources.
+    /// The number of slots of a row that grouping, windows and projection see. The slots of semi
+    /// and anti joins follow.
     pub width: usize,
     /// The conditions on a row of all sources.
     pub filter: Vec<Expr>,
@@ -386,6 +387,19 @@ pub struct Step {
     pub hash: Vec<(Expr, Expr)>,
     /// True if the rows are found once and kept, because the access depends on no row before.
     pub kept: bool,
+    /// Of a semi or anti join: which rows before pass. Its own slots are not used afterwards.
+    pub only: Option<Only>,
+    /// The estimated number of rows after it; `None` without statistics.
+    pub rows: Option<f64>,
+}
+
+/// The rows before that pass a source, which only decides about them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Only {
+    /// A semi join: rows with a match, each once.
+    Matched,
+    /// An anti join: rows without a match. All of its conditions are in `on`.
+    Unmatched,
 }
 
 impl Step {
@@ -403,6 +417,8 @@ impl Step {
             right: false,
             hash: Vec::new(),
             kept: false,
+            only: None,
+            rows: None,
         }
     }
 }

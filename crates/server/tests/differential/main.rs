@@ -13,7 +13,8 @@
 //!
 //! Another test adds and drops columns of a table, with rows in between. The next creates and drops
 //! whole tables, in blocks that are committed, rolled back, or rolled back to a savepoint. The last
-//! changes rows with foreign keys.
+//! changes rows with foreign keys. Queries with subqueries run at a server with statistics and at
+//! one without, also if there is no PostgreSQL.
 //!
 //! `clients/postgres` starts the stock PostgreSQL; without one the test reports that it was
 //! skipped. `ISOMER_STATEMENTS` is the number of statements (2000), `ISOMER_SEED` the seed (1).
@@ -29,6 +30,7 @@ mod links;
 mod outcome;
 mod statements;
 mod stock;
+mod subqueries;
 mod windows;
 
 use chance::Chance;
@@ -241,4 +243,40 @@ fn foreign_keys_and_views_are_as_at_postgresql() {
         }
     }
     eprintln!("seed {seed}: {count} statements without a difference: {seen:?}");
+}
+
+#[test]
+fn subqueries_have_the_same_rows_with_statistics_and_without() {
+    let stock = Stock::start().map_err(|why| eprintln!("SKIPPED, of PostgreSQL: {why}")).ok();
+    let ((_with, mut with), (_without, mut without)) = (ours(), ours());
+    let mut theirs = stock.as_ref().map(Stock::client);
+    for client in [&mut with, &mut without].into_iter().chain(&mut theirs) {
+        client.batch_execute(subqueries::TABLES).expect("tables");
+    }
+    with.batch_execute("analyze").expect("statistics");
+    let (seed, count) = (setting("ISOMER_SEED", 1), setting("ISOMER_STATEMENTS", 2000));
+    let mut chance = Chance::new(seed);
+    let mut seen: BTreeMap<String, u64> = BTreeMap::new();
+    let (mut joins, mut different) = (0, Vec::new());
+    for number in 0..count {
+        let query = subqueries::query(&mut chance);
+        let mine = outcome(&mut with, &query);
+        let mut others = vec![outcome(&mut without, &query)];
+        others.extend(theirs.as_mut().map(|theirs| outcome(theirs, &query)));
+        *seen.entry(mine.kind().to_owned()).or_default() += 1;
+        if others.iter().any(|other| *other != mine) {
+            different.push(format!("{number}: {query:?}\n  here {mine:?}\n  others {others:?}"));
+        }
+        if query.params.is_none() {
+            let plan = Statement::query(format!("explain {}", query.text));
+            let Outcome::Told(lines) = outcome(&mut with, &plan) else { continue };
+            joins += usize::from(lines.iter().any(|line| line.contains("Semi Join")));
+        }
+        if different.len() >= DIFFERENCES_MAX {
+            break;
+        }
+    }
+    assert!(different.is_empty(), "seed {seed}, query {}", different.join("\n"));
+    assert!(joins as u64 > count / 10, "only {joins} of {count} queries have semi joins");
+    eprintln!("seed {seed}: {count} queries, {joins} with semi joins: {seen:?}");
 }

@@ -24,14 +24,16 @@
 //! | remembered | otherwise | one per distinct values, within the memory limit |
 //! | each | it is volatile and correlated | one per row |
 //!
-//! So IN and EXISTS become hash semi-joins, NOT IN and NOT EXISTS anti-joins, and a sum per row
-//! becomes one grouping. NULLs follow SQL: a NULL key is in no equality. `x NOT IN (..)` is true
-//! for an empty set. Otherwise it is unknown if x or one of the values is NULL and no value equals
-//! x.
+//! So a sum per row becomes one grouping, and EXISTS a look-up in a table. With statistics, EXISTS
+//! and IN among the conditions of a query become [joins](crate::optimize) instead.
+//!
+//! NULLs follow SQL: a NULL key is in no equality. `x NOT IN (..)` is true for an empty set.
+//! Otherwise it is unknown if x or one of the values is NULL and no value equals x.
 //!
 //! An index already is a table of all answers: if it covers all keys, the subquery runs for each
-//! row and uses the index. If it covers some keys, a few runs are made before the table of answers
-//! is built ([`RUNS_BEFORE`]). A statement over a few rows has finished by then.
+//! row and uses the index. With statistics, the table is built once the runs have had its cost
+//! ([`runs_worth`]). If the index covers some keys, a few runs are made before ([`RUNS_BEFORE`]). A
+//! statement over a few rows has finished by then.
 //!
 //! A volatile but uncorrelated subquery runs once too, as in PostgreSQL.
 //!
@@ -40,8 +42,7 @@
 //! A subquery may lock its rows (`where id = (select .. for update skip locked limit 1)`) if it
 //! runs once, in the condition of a change. Changes read their rows again anyway.
 //!
-//! Left out: comparisons other than equality as keys. Also moving a subquery into the joins of the
-//! outer query, which could then begin with its rows.
+//! Left out: comparisons other than equality as keys.
 
 use super::expr::{EXPR_BYTES, boolean};
 use super::operators::no_operator;
@@ -51,7 +52,7 @@ use super::{Binder, Typed, bare};
 use crate::error::{SqlError, code};
 use crate::expr::{Compare, Expr, conjuncts};
 use crate::functions::common;
-use crate::optimize::{Planning, arrange};
+use crate::optimize::{Planning, arrange, runs_worth};
 use crate::plan::{Access, Asks, Hashed, Inner, Inside, OutputColumn, Select, Source, Step, Way};
 use crate::types::{Family, SqlType};
 use sqlparser::ast::{self, Query};
@@ -164,25 +165,32 @@ impl Binder<'_> {
         }
         let (keys, rest) = Equalities::of(query);
         let found = keys.found_by_index(query);
-        if keys.by.is_empty() || found >= keys.by.len() {
+        let is_all_found = found >= keys.by.len();
+        if keys.by.is_empty() || (is_all_found && query.steps.len() > 1) {
             return Ok(None);
         }
         // The query then exists twice, except for its nested subqueries.
         let exprs = keys.by.len() + rest.len() + query.project.len();
         self.budget.charge(exprs * EXPR_BYTES + query.steps.len() * size_of::<Step>())?;
         let mut bare = empty(Vec::new());
-        (bare.width, bare.distinct) = (query.width, query.distinct);
+        let ends = query.steps.iter().map(|step| step.offset + step.width);
+        (bare.width, bare.distinct) = (ends.fold(query.width, usize::max), query.distinct);
         bare.project.clone_from(&query.project);
         bare.group.clone_from(&query.group);
         let steps = query.steps.iter().map(without_way).collect();
         let before = self.budget.mark();
-        arrange(steps, rest, &mut bare, &Planning::of(self.catalog, self.budget))?;
+        let planning = Planning::of(self.catalog, self.budget);
+        arrange(steps, rest, &mut bare, &planning)?;
         let mut has_given = false;
         bare.exprs(&mut |expr| has_given |= is_given(expr));
-        if has_given {
+        let after = match is_all_found {
+            true => runs_worth(query, &bare, &planning),
+            false => Some(0),
+        };
+        let Some(after) = after.filter(|_| !has_given) else {
             self.budget.back_to(before);
             return Ok(None);
-        }
+        };
         let nothing = bare.group.as_ref().filter(|group| group.keys.is_empty()).map(|group| {
             let no_rows = without_rows(&query.steps);
             let mut nothing = Select { group: Some(group.clone()), ..empty(query.output.clone()) };
@@ -191,7 +199,7 @@ impl Binder<'_> {
             nothing
         });
         show_keys(&mut bare, keys.own, asks, &query.output);
-        let after = if found > 0 { RUNS_BEFORE } else { 0 };
+        let after = if found > 0 { after.max(RUNS_BEFORE) } else { 0 };
         Ok(Some(Hashed { query: bare, by: keys.by, nothing, after }))
     }
 
@@ -269,10 +277,11 @@ struct Equalities {
 }
 
 impl Equalities {
-    /// Separates the equalities that every row fulfils from all other conditions; those of a left
-    /// join stay with it.
+    /// Separates the equalities that every row fulfils from all other conditions; those of a left,
+    /// semi or anti join stay with it.
     fn of(query: &Select) -> (Equalities, Vec<Expr>) {
-        let inner = query.steps.iter().filter(|step| !step.left).flat_map(|step| &step.on);
+        let is_inner = |step: &&Step| !step.left && step.only.is_none();
+        let inner = query.steps.iter().filter(is_inner).flat_map(|step| &step.on);
         let mut conditions = Vec::new();
         inner.chain(&query.filter).for_each(|one| conjuncts(one.clone(), &mut conditions));
         let (mut keys, mut rest) = (Equalities::default(), Vec::new());
@@ -313,7 +322,8 @@ fn sides(condition: &Expr) -> Option<(&Expr, &Expr)> {
 
 /// A source without its access path.
 fn without_way(step: &Step) -> Step {
-    let on = if step.left { step.on.clone() } else { Vec::new() };
+    let stays = step.left || step.only.is_some();
+    let on = if stays { step.on.clone() } else { Vec::new() };
     Step { on, access: Access::default(), hash: Vec::new(), kept: false, ..step.clone() }
 }
 

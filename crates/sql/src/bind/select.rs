@@ -47,7 +47,11 @@ impl Binder<'_> {
         let (mut plan, scope) =
             self.within(scope, |binder| binder.select_inside(select, order, lock, targets))?;
         for step in &mut plan.steps {
-            step.used = scope.used[step.offset..step.offset + step.width].to_vec();
+            // The sources of subqueries have slots beyond those of the statement.
+            let Some(used) = scope.used.get(step.offset..step.offset + step.width) else {
+                continue;
+            };
+            step.used = used.to_vec();
             if let Source::Query(query) = &mut step.source {
                 forget_unused(Arc::make_mut(query), &step.used);
             }

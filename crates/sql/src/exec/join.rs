@@ -7,15 +7,17 @@
 //!
 //! A step that can look its rows up by values of the steps before does so for each of their rows.
 //! Another step reads its source once, keeps the rows, and finds matches by a hash if the condition
-//! is an equality. A right join keeps its rows as well, to know which have matched.
+//! is an equality. A right join keeps its rows as well, to know which have matched. A semi or anti
+//! join looks for one match in the same ways, and passes the row of the steps before on as it is.
 
+use super::find::FIRST_PAGE_ROWS;
 use super::select::{Counts, Emit, Hasher, is_new};
 use super::{Exec, Row, row_bytes};
 use crate::budget::Held;
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::Expr;
-use crate::plan::{Named, Select, Source, Step};
+use crate::plan::{Named, Only, Select, Source, Step};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ops::{ControlFlow, Range};
@@ -73,7 +75,8 @@ impl<'a> Exec<'a> {
         given: &[Datum],
         emit: Emit<'_>,
     ) -> Result<(), SqlError> {
-        let mut row = vec![Datum::Null; plan.width];
+        let ends = plan.steps.iter().map(|step| step.offset + step.width);
+        let mut row = vec![Datum::Null; ends.fold(plan.width, usize::max)];
         let mut memory: Memory = vec![None; plan.steps.len()];
         if self.step(plan, 0, &mut row, &mut memory, given, emit)?.is_break() {
             return Ok(());
@@ -123,9 +126,16 @@ impl<'a> Exec<'a> {
             if !self.all_hold(&plan.filter, Row { values: row, given })? {
                 return Ok(ControlFlow::Continue(()));
             }
-            return emit(row);
+            return emit(&row[..plan.width]);
         };
         self.budget.deeper()?;
+        if let Some(only) = step.only {
+            let passes = has_match(self, step, at, row, memory, given)? == (only == Only::Matched);
+            return match passes {
+                true => self.step(plan, at + 1, row, memory, given, emit),
+                false => Ok(ControlFlow::Continue(())),
+            };
+        }
         let places = step.offset..step.offset + step.width;
         let mut matched = false;
         // Passes a row on to the next step; the second result says whether it matches the rows
@@ -147,10 +157,7 @@ impl<'a> Exec<'a> {
             self.budget.back_to(mark);
             Ok((flow, true))
         };
-        // Sources that do not depend on rows before are read once.
-        let whole = step.access.is_everything() && step.source.is_ready(&|_| false);
-        let is_kept = at > 0 && (step.right || step.kept || whole);
-        if is_kept {
+        if is_kept(step, at) {
             let kept = self.kept(step, at, memory, given)?;
             let mut buffer = vec![Datum::Null; step.width];
             for found in self.candidates(step, &kept, Row { values: row, given })? {
@@ -399,6 +406,62 @@ impl<'a> Exec<'a> {
         let key = step.hash.iter().map(|(before, _)| self.eval(before, row));
         let key: Vec<Datum> = key.collect::<Result<_, _>>()?;
         Ok(Candidates::These(by_key.get(&key).map_or(&[][..], Vec::as_slice).iter()))
+    }
+}
+
+/// True if a row of the source matches the rows before: the search ends at the first.
+fn has_match<'a>(
+    exec: &Exec<'a>,
+    step: &Step,
+    at: usize,
+    row: &mut Vec<Datum>,
+    memory: &mut Memory<'a>,
+    given: &[Datum],
+) -> Result<bool, SqlError> {
+    let places = step.offset..step.offset + step.width;
+    let fits = |row: &[Datum]| {
+        exec.tick()?;
+        let mark = exec.budget.mark();
+        let fits = exec.all_hold(&step.on, Row { values: row, given })?;
+        exec.budget.back_to(mark);
+        Ok(fits)
+    };
+    if is_kept(step, at) {
+        let kept = exec.kept(step, at, memory, given)?;
+        for found in exec.candidates(step, &kept, Row { values: row, given })? {
+            row[places.clone()].clone_from_slice(&kept.rows[found]);
+            if fits(row)? {
+                return Ok(true);
+            }
+        }
+        return Ok(false);
+    }
+    let before = row.clone();
+    let mut found = false;
+    if finds_matches_only(step) {
+        exec.first_page.set(1);
+    }
+    let flow = exec.source(step, Row { values: &before, given }, &mut |values| {
+        row[places.clone()].swap_with_slice(values);
+        found = fits(row)?;
+        Ok(if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    });
+    exec.first_page.set(FIRST_PAGE_ROWS);
+    flow.map(|_| found)
+}
+
+/// True if a source is read once, because it does not depend on the rows before.
+fn is_kept(step: &Step, at: usize) -> bool {
+    let whole = step.access.is_everything() && step.source.is_ready(&|_| false);
+    at > 0 && (step.right || step.kept || whole)
+}
+
+/// True if every row that the access path finds meets the conditions, most likely: there are no
+/// others than the equalities of one span.
+fn finds_matches_only(step: &Step) -> bool {
+    match step.access.spans.as_slice() {
+        [span] => span.each.is_none() && !span.is_bounded() && step.on.len() <= span.prefix.len(),
+        _ => false,
     }
 }
 

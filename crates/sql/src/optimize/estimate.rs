@@ -17,7 +17,7 @@ use crate::prefix::{Prefix, following};
 use crate::statistics::{ColumnStatistics, TableStatistics};
 
 /// Of unknown columns: rows that are equal to a value, are on one side of a bound, fit a pattern.
-const EQUAL: f64 = 0.005;
+pub(super) const EQUAL: f64 = 0.005;
 const BOUND: f64 = 1.0 / 3.0;
 const PATTERN: f64 = 0.02;
 /// Rows of sources that nothing is known about.
@@ -73,6 +73,16 @@ impl<'s> Estimate<'s> {
         known.map_or(ROWS, |known| known.rows)
     }
 
+    /// The slots of each source.
+    pub(super) fn ranges(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
+        self.sources.iter().map(|source| source.offset..source.offset + source.width)
+    }
+
+    /// Adds a source that nothing is known of but its rows, which differ in each of its columns.
+    pub(super) fn add(&mut self, offset: usize, width: usize, rows: f64) {
+        self.sources.push(Known { offset, width, rows, columns: Vec::new() });
+    }
+
     fn source(&self, slot: usize) -> Option<&Known<'s>> {
         let has = |known: &&Known<'s>| (known.offset..known.offset + known.width).contains(&slot);
         self.sources.iter().find(has)
@@ -90,7 +100,7 @@ impl<'s> Estimate<'s> {
     }
 
     /// How many values an expression has.
-    fn distinct(&self, expr: &Expr) -> Option<f64> {
+    pub(super) fn distinct(&self, expr: &Expr) -> Option<f64> {
         if let Some(column) = self.column(expr) {
             return Some(column.distinct.max(1.0));
         }
@@ -222,6 +232,7 @@ pub(super) fn rows_of(query: &Select) -> f64 {
     let mut rows = query.estimate.unwrap_or(ROWS);
     if let Some(group) = &query.group {
         rows = if group.keys.is_empty() { 1.0 } else { (rows / 5.0).max(1.0) };
+        rows *= BOUND.powi(group.having.len().min(8) as i32);
     }
     if let Some(Expr::Const(Datum::Int(most))) = &query.limit {
         rows = rows.min(*most as f64);

@@ -4,14 +4,25 @@
 //!   a.x = b.x and b.x = 5                          a.x = 5
 //!   a.x = b.x and b.x in (5, 6)                    a.x in (5, 6)
 //!   (a.x = b.x and b.y = 1) or (a.x = b.x and c)   a.x = b.x
+//!   (a.x = 1 and b.y = 2) or (a.x = 3 and b.y > 4) a.x = 1 or a.x = 3, b.y = 2 or b.y > 4
 //! ```
+//!
+//! The last form, an OR whose branches all have conditions on one source, lets this source be read
+//! first. Its fraction of the rows is then counted for this source, and no longer for the pairs
+//! ([`counted_apart`]). It is not derived from more than [`BRANCHES_MAX`] branches.
 //!
 //! Values are passed along between columns, which are compared as they are: both sides have one
 //! type then, so equal values mean the same. They are added to what is asked, and checked like it.
 
+use super::estimate::Estimate;
 use crate::budget::Budget;
 use crate::error::SqlError;
 use crate::expr::{Compare, Expr, conjuncts};
+use crate::plan::Step;
+use std::ops::Range;
+
+/// The most branches of an OR that conditions on one source are derived from.
+const BRANCHES_MAX: usize = 100;
 
 /// Conditions with those that follow from them behind.
 ///
@@ -19,6 +30,7 @@ use crate::expr::{Compare, Expr, conjuncts};
 /// The statement exceeds its budget.
 pub(super) fn with_consequences(
     mut conditions: Vec<Expr>,
+    steps: &[Step],
     budget: &Budget,
 ) -> Result<Vec<Expr>, SqlError> {
     if conditions.len() < 2 && !conditions.iter().any(|one| one.alternatives().is_some()) {
@@ -29,6 +41,11 @@ pub(super) fn with_consequences(
         if let Some(arms) = condition.alternatives() {
             budget.tick(condition.size())?;
             more.extend(in_all(arms));
+            if steps.len() > 1 && arms.len() <= BRANCHES_MAX {
+                budget.charge(condition.size() * size_of::<Expr>())?;
+                let ranges = steps.iter().map(|step| step.offset..step.offset + step.width);
+                more.extend(ranges.filter_map(|own| about_one(arms, &own)));
+            }
         }
     }
     more.retain(|one| !conditions.contains(one));
@@ -76,6 +93,45 @@ fn in_all(arms: &[Expr]) -> Vec<Expr> {
     let mut common = parts(first);
     common.retain(|one| !one.is_volatile() && others.iter().all(|parts| parts.contains(one)));
     common
+}
+
+/// The condition on one source that follows from an OR on several: of each branch, the conditions
+/// on this source that not all branches share.
+fn about_one(arms: &[Expr], own: &Range<usize>) -> Option<Expr> {
+    let is_about = |one: &Expr| {
+        let (mut any, mut all) = (false, !one.is_volatile() && !one.has_query());
+        one.columns(&mut |slot| {
+            any = true;
+            all &= own.contains(&slot);
+        });
+        any && all
+    };
+    let (common, mut has_others) = (in_all(arms), false);
+    let mut branches = Vec::with_capacity(arms.len());
+    for arm in arms {
+        let mut parts = Vec::new();
+        conjuncts(arm.clone(), &mut parts);
+        parts.retain(|one| !common.contains(one));
+        let before = parts.len();
+        parts.retain(is_about);
+        has_others |= parts.len() < before;
+        branches.push(match parts.len() {
+            0 => return None,
+            1 => parts.pop()?,
+            _ => Expr::And(parts),
+        });
+    }
+    has_others.then_some(Expr::Or(branches))
+}
+
+/// The fraction of rows that fulfil the conditions which follow from this one for single sources.
+/// These conditions are counted there.
+pub(super) fn counted_apart(condition: &Expr, estimate: &Estimate<'_>) -> f64 {
+    let Some(arms) = condition.alternatives().filter(|arms| arms.len() <= BRANCHES_MAX) else {
+        return 1.0;
+    };
+    let apart = estimate.ranges().filter_map(|own| about_one(arms, &own));
+    apart.map(|one| estimate.all([&one])).product()
 }
 
 /// Two columns that are equal.

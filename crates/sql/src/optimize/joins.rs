@@ -24,6 +24,10 @@
 //!                                                    `a.y is null` is checked after the join
 //! ```
 //!
+//! [Subqueries of conditions](super::pull) are sources too. A semi or anti join runs behind the
+//! sources that its conditions look at. A semi join may also run before them, as an inner join of
+//! different values ([`super::matching`]).
+//!
 //! Equalities are passed along: from `a.x = b.x` and `b.x = 5` follows `a.x = 5`, which may find
 //! the rows of `a`. Conditions that all branches of an OR have in common are conditions of their
 //! own.
@@ -33,13 +37,15 @@
 use super::Planning;
 use super::cost;
 use super::estimate::Estimate;
-use super::follow::with_consequences;
+use super::follow::{counted_apart, with_consequences};
+use super::matching::{Looks, Matching, Unique, cost_of_unique, looks, made_unique};
+use super::pull::pulled_up;
 use super::push::push;
 use super::spans::{choose, narrowness};
 use super::ways::{Route, routes};
 use crate::error::SqlError;
 use crate::expr::{Compare, Expr};
-use crate::plan::{Access, Select, Source, Step};
+use crate::plan::{Access, Only, Select, Source, Step};
 use std::collections::HashMap;
 
 /// The most sources for which all orders are compared; more have too many subsets.
@@ -60,13 +66,14 @@ pub(crate) fn arrange(
     let has_outer = steps.iter().any(|step| step.left || step.right);
     // Rows that a step adds at the end have not passed the conditions before it.
     let mut added_later = steps.iter().filter(|step| step.right).count();
-    let mut known = vec![false; plan.width];
-    let mut rest: Vec<Step> = steps;
-    let mut conditions = with_consequences(conditions, budget)?;
+    let (mut rest, conditions) = pulled_up(steps, conditions, plan, planning)?;
+    let ends = rest.iter().map(|step| step.offset + step.width);
+    let mut known = vec![false; ends.fold(plan.width, usize::max)];
+    let mut conditions = with_consequences(conditions, &rest, budget)?;
     if !has_outer {
         rest.iter_mut().try_for_each(|step| push(step, &conditions, planning))?;
     }
-    let estimate = Estimate::of(&rest, planning);
+    let mut estimate = Estimate::of(&rest, planning);
     let order = match &estimate {
         Some(estimate) if !has_outer && rest.len() > 1 => {
             Orders::of(&rest, &conditions, estimate).best(planning)?
@@ -76,14 +83,28 @@ pub(crate) fn arrange(
     let (mut place, mut before) = (0, 1.0);
     while !rest.is_empty() {
         let at = match order.get(place) {
-            _ if has_outer => 0,
+            _ if has_outer => {
+                let can_decide = |step: &Step| {
+                    step.only.is_some()
+                        && added_later == 0
+                        && is_after_its_rows(step, &conditions, &known)
+                };
+                rest.iter().position(can_decide).unwrap_or(0)
+            }
             Some(next) => rest.iter().position(|step| step.offset == *next).unwrap_or(0),
             None => best_looked_up(&rest, &conditions, &known, planning)?,
         };
         place += 1;
         let mut step = rest.remove(at);
         added_later -= usize::from(step.right);
-        let decides = !step.left && !step.right && added_later == 0;
+        if step.only == Some(Only::Matched)
+            && let Some(estimate) = &mut estimate
+            && !is_after_its_rows(&step, &conditions, &known)
+        {
+            step = made_unique(step, &mut conditions, &mut known, estimate, planning)?;
+        }
+        let is_outer = step.left || step.right || step.only == Some(Only::Unmatched);
+        let decides = !is_outer && added_later == 0;
         let mut narrowing = step.on.clone();
         narrowing.extend(conditions.iter().filter(|_| decides).cloned());
         budget.tick(known.len() / 8 + 16 * narrowing.len())?;
@@ -95,13 +116,11 @@ pub(crate) fn arrange(
             Some(estimate) => {
                 let all: Vec<&Expr> = narrowing.iter().collect();
                 let routes = routes(&step, &all, &|slot| known[slot], estimate, planning)?;
-                let own = own_rows(&step, &narrowing, estimate);
-                let out = before * joined_fraction(&step, &narrowing, &known, estimate) * own;
-                let join = Join { before, own, out, is_equal: !step.hash.is_empty() };
+                let (join, after) = join_of(&step, &narrowing, &known, before, estimate);
                 let (_, route) = cheapest(routes, &join);
                 step.kept = !plan.steps.is_empty() && !route.depends;
                 step.access = route.access;
-                before = if step.left { out.max(before) } else { out };
+                (before, step.rows) = (after, Some(after));
             }
         }
         known[step.offset..step.offset + step.width].fill(true);
@@ -123,6 +142,40 @@ pub(crate) fn arrange(
     Ok(())
 }
 
+/// Chooses the ways to the sources again, for a query that ends after `few` rows in the order of
+/// its first source. Looking a source up for each row before may then cost less than reading all
+/// of it.
+///
+/// # Errors
+/// The statement exceeds its budget.
+pub(super) fn for_few(
+    plan: &mut Select,
+    few: f64,
+    planning: &Planning<'_>,
+) -> Result<(), SqlError> {
+    let Some(all) = plan.estimate.filter(|all| few < *all) else { return Ok(()) };
+    let has_right = plan.steps.iter().any(|step| step.right);
+    let Some(estimate) = Estimate::of(&plan.steps, planning).filter(|_| !has_right) else {
+        return Ok(());
+    };
+    let ends = plan.steps.iter().map(|step| step.offset + step.width);
+    let mut known = vec![false; ends.fold(plan.width, usize::max)];
+    let mut before = 1.0f64;
+    for step in &mut plan.steps {
+        if step.kept && matches!(step.source, Source::Table(_)) {
+            let on: Vec<&Expr> = step.on.iter().collect();
+            let routes = routes(step, &on, &|slot| known[slot], &estimate, planning)?;
+            let before = (before * few / all).max(1.0);
+            let (join, _) = join_of(step, &step.on, &known, before, &estimate);
+            let (_, route) = cheapest(routes, &join);
+            (step.kept, step.access) = (!route.depends, route.access);
+        }
+        known[step.offset..step.offset + step.width].fill(true);
+        before = step.rows.unwrap_or(before);
+    }
+    Ok(())
+}
+
 /// Without statistics: the first of those that can be looked up best, and need nothing that comes
 /// later.
 fn best_looked_up(
@@ -133,7 +186,8 @@ fn best_looked_up(
 ) -> Result<usize, SqlError> {
     let mut best: Option<(usize, usize)> = None;
     for (at, step) in rest.iter().enumerate() {
-        if step.source.is_ready(&|slot| known[slot]) {
+        let is_ready = step.source.is_ready(&|slot| known[slot]);
+        if is_ready && (step.only.is_none() || is_after_its_rows(step, conditions, known)) {
             let mark = planning.budget.mark();
             let rank = narrowness(&access_of(step, conditions, known, planning)?);
             planning.budget.back_to(mark);
@@ -143,6 +197,17 @@ fn best_looked_up(
         }
     }
     Ok(best.map_or(0, |(_, at)| at))
+}
+
+/// True if the rows that a semi or anti join decides about are known.
+fn is_after_its_rows(step: &Step, conditions: &[Expr], known: &[bool]) -> bool {
+    let own = step.offset..step.offset + step.width;
+    let joining = conditions.iter().filter(|one| looks(one, &own) == Looks::AtBoth);
+    let mut is_after = true;
+    joining.chain(&step.on).for_each(|one| {
+        one.columns(&mut |slot| is_after &= own.contains(&slot) || known[slot]);
+    });
+    is_after
 }
 
 fn access_of(
@@ -183,26 +248,53 @@ fn equal_pairs(step: &Step, conditions: &[Expr], known: &[bool]) -> Vec<(Expr, E
     pairs
 }
 
-/// A source that is joined: rows before it, its own that fit by themselves, rows after it.
+/// A source that is joined: rows before it, its own that fit by themselves, and pairs of both.
 struct Join {
     before: f64,
     own: f64,
-    out: f64,
+    pairs: f64,
+    /// The fraction of its rows that are read for a row before: a semi join ends at a match.
+    seen: f64,
     /// True if equalities join it.
     is_equal: bool,
 }
 
 impl Join {
+    /// A semi or anti join.
+    fn that_decides(matching: &Matching, before: f64) -> Join {
+        let Matching { own, seen, tried, is_equal, .. } = *matching;
+        Join { before, own, pairs: before * tried, seen, is_equal }
+    }
+
     /// The cost of finding its rows in this way.
     fn cost(&self, route: &Route) -> f64 {
         let found = route.cost();
         match (route.depends, self.is_equal) {
-            (true, _) => self.before * found,
+            (true, _) => self.before * route.cost_of(self.seen),
             _ if self.before <= 1.0 => found,
-            (false, true) => found + cost::hash(self.own, self.before, self.out),
-            (false, false) => found + cost::nested(self.own, self.before),
+            (false, true) => found + cost::hash(self.own, self.before, self.pairs),
+            (false, false) => found + cost::nested(self.own, self.before * self.seen),
         }
     }
+}
+
+/// A source that is joined to rows by these conditions, and the rows after it.
+fn join_of(
+    step: &Step,
+    conditions: &[Expr],
+    known: &[bool],
+    before: f64,
+    estimate: &Estimate<'_>,
+) -> (Join, f64) {
+    let own = own_rows(step, conditions, estimate);
+    if let Some(only) = step.only {
+        let matching = Matching::of(step, own, conditions, estimate);
+        let after = before * matching.passes(only);
+        return (Join::that_decides(&matching, before), after);
+    }
+    let pairs = before * joined_fraction(step, conditions, known, estimate) * own;
+    let join = Join { before, own, pairs, seen: 1.0, is_equal: !step.hash.is_empty() };
+    (join, if step.left { pairs.max(before) } else { pairs })
 }
 
 fn cheapest(routes: Vec<Route>, join: &Join) -> (f64, Route) {
@@ -242,7 +334,9 @@ fn joined_fraction(
         });
         mine && others && ready
     });
-    estimate.all(both)
+    let both: Vec<&Expr> = both.collect();
+    let apart: f64 = both.iter().map(|one| counted_apart(one, estimate)).product();
+    (estimate.all(both) / apart).min(1.0)
 }
 
 /// The orders in which sources can run.
@@ -256,8 +350,20 @@ struct Orders<'o> {
     fractions: Vec<f64>,
     /// The rows of each source that fit by themselves.
     own: Vec<f64>,
+    /// Of semi and anti joins, what decides about the rows before.
+    deciding: Vec<Option<Deciding>>,
     /// The ways to a source's rows, by what of its neighbours is known.
     routes: HashMap<(usize, u64), Vec<Route>>,
+}
+
+/// A semi or anti join among the sources.
+struct Deciding {
+    only: Only,
+    /// The sources whose rows it decides about.
+    after: u64,
+    matching: Matching,
+    /// Whether it can come before them, as an inner join.
+    unique: Unique,
 }
 
 impl<'o> Orders<'o> {
@@ -265,37 +371,75 @@ impl<'o> Orders<'o> {
         let about: Vec<u64> = conditions.iter().map(|one| sources_of(one, steps)).collect();
         let fraction = |(one, about): (&Expr, &u64)| match about.count_ones() {
             0 | 1 => 1.0,
-            _ => estimate.all([one]),
+            _ => (estimate.all([one]) / counted_apart(one, estimate)).min(1.0),
         };
         let fractions = conditions.iter().zip(&about).map(fraction).collect();
-        let own = steps.iter().map(|step| own_rows(step, conditions, estimate)).collect();
-        Orders { steps, conditions, estimate, about, fractions, own, routes: HashMap::new() }
+        let own_of = |step: &Step| own_rows(step, conditions_of(step, conditions), estimate);
+        let own: Vec<f64> = steps.iter().map(own_of).collect();
+        let mut deciding = Vec::with_capacity(steps.len());
+        for (at, step) in steps.iter().enumerate() {
+            let conditions = conditions_of(step, conditions);
+            let decides = |only| Deciding {
+                only,
+                after: after(step, conditions, steps),
+                matching: Matching::of(step, own[at], conditions, estimate),
+                unique: match only {
+                    Only::Matched => Unique::of(step, conditions),
+                    Only::Unmatched => Unique::No,
+                },
+            };
+            deciding.push(step.only.map(decides));
+        }
+        let routes = HashMap::new();
+        Orders { steps, conditions, estimate, about, fractions, own, deciding, routes }
     }
 
     /// Rows that these sources have together.
     fn rows(&self, set: u64) -> f64 {
-        let own: f64 = members(set).map(|at| self.own[at]).product();
-        let inside = |(about, _): &(&u64, &f64)| **about & !set == 0;
+        let decided = members(set).filter(|at| self.decides(*at, set));
+        let decided: u64 = decided.map(|at| 1 << at).sum();
+        let mut rows = 1.0;
+        for at in members(set) {
+            rows *= match &self.deciding[at] {
+                Some(one) if decided >> at & 1 == 1 => one.matching.passes(one.only),
+                Some(one) => one.matching.distinct,
+                None => self.own[at],
+            };
+        }
+        let inside = |(about, _): &(&u64, &f64)| **about & !set == 0 && **about & decided == 0;
         let all = self.about.iter().zip(&self.fractions).filter(inside);
-        own * all.map(|(_, fraction)| fraction).product::<f64>()
+        rows * all.map(|(_, fraction)| fraction).product::<f64>()
+    }
+
+    /// True of a semi or anti join, if all rows that it decides about are among these.
+    fn decides(&self, at: usize, set: u64) -> bool {
+        self.deciding[at].as_ref().is_some_and(|one| one.after & !set == 0)
     }
 
     /// Sources that share a condition with a source.
     fn neighbours(&self, at: usize) -> u64 {
         let own = 1 << at;
-        self.about.iter().filter(|about| **about & own != 0).fold(0, |all, about| all | about)
-            & !own
+        let after = self.deciding[at].as_ref().map_or(0, |one| one.after);
+        let shares = self.about.iter().filter(|about| **about & own != 0);
+        shares.fold(after, |all, about| all | about) & !own
     }
 
     /// The cost of joining a source to the rows of others.
     fn cost(&mut self, set: u64, next: usize, planning: &Planning<'_>) -> Result<f64, SqlError> {
         let known = set & self.neighbours(next);
         if !self.routes.contains_key(&(next, known)) {
-            let all: Vec<&Expr> = self.conditions.iter().collect();
+            let conditions = conditions_of(&self.steps[next], self.conditions);
+            let all: Vec<&Expr> = conditions.iter().collect();
             let is_known =
                 |slot: usize| source_of(slot, self.steps).is_some_and(|at| known >> at & 1 == 1);
             let found = routes(&self.steps[next], &all, &is_known, self.estimate, planning)?;
             self.routes.insert((next, known), found);
+        }
+        let before = if set == 0 { 1.0 } else { self.rows(set) };
+        let routes = self.routes[&(next, known)].iter();
+        if let Some(deciding) = self.deciding[next].as_ref().filter(|_| self.decides(next, set)) {
+            let join = Join::that_decides(&deciding.matching, before);
+            return Ok(routes.map(|route| join.cost(route)).fold(f64::INFINITY, f64::min));
         }
         let own = 1 << next;
         let joins = |(about, one): (&u64, &Expr)| {
@@ -305,13 +449,20 @@ impl<'o> Orders<'o> {
                 && matches!(one, Expr::Compare(Compare::Eq, _))
         };
         let join = Join {
-            before: if set == 0 { 1.0 } else { self.rows(set) },
+            before,
             own: self.own[next],
-            out: self.rows(set | own),
+            pairs: self.rows(set | own),
+            seen: 1.0,
             is_equal: self.about.iter().zip(self.conditions).any(joins),
         };
-        let costs = self.routes[&(next, known)].iter().map(|route| join.cost(route));
-        Ok(costs.fold(f64::INFINITY, f64::min))
+        let is_made = |one: &&Deciding| one.unique == Unique::Made;
+        if let Some(deciding) = self.deciding[next].as_ref().filter(is_made) {
+            let join = Join { own: deciding.matching.distinct, ..join };
+            let costs = routes.filter(|route| !route.depends).map(|route| join.cost(route));
+            let least = costs.fold(f64::INFINITY, f64::min);
+            return Ok(least + cost_of_unique(&deciding.matching));
+        }
+        Ok(routes.map(|route| join.cost(route)).fold(f64::INFINITY, f64::min))
     }
 
     /// The sources that can come after others: those that a condition joins to them, if there are
@@ -319,7 +470,13 @@ impl<'o> Orders<'o> {
     fn next(&self, set: u64) -> Vec<usize> {
         let is_known =
             |slot: usize| source_of(slot, self.steps).is_some_and(|at| set >> at & 1 == 1);
-        let ready = |at: &usize| set >> at & 1 == 0 && self.steps[*at].source.is_ready(&is_known);
+        let can_begin = |at: usize| match &self.deciding[at] {
+            Some(one) => one.unique != Unique::No || self.decides(at, set),
+            None => true,
+        };
+        let ready = |at: &usize| {
+            set >> at & 1 == 0 && self.steps[*at].source.is_ready(&is_known) && can_begin(*at)
+        };
         let all: Vec<usize> = (0..self.steps.len()).filter(ready).collect();
         let joined: Vec<usize> =
             all.iter().copied().filter(|at| self.neighbours(*at) & set != 0).collect();
@@ -381,6 +538,21 @@ impl<'o> Orders<'o> {
         }
         Ok(order)
     }
+}
+
+/// The conditions that join a source: those of an anti join are its own.
+fn conditions_of<'c>(step: &'c Step, all: &'c [Expr]) -> &'c [Expr] {
+    if step.only == Some(Only::Unmatched) { &step.on } else { all }
+}
+
+/// The sources whose rows a semi or anti join decides about.
+fn after(step: &Step, conditions: &[Expr], steps: &[Step]) -> u64 {
+    let own = step.offset..step.offset + step.width;
+    let joining = conditions
+        .iter()
+        .filter(|one| step.only == Some(Only::Unmatched) || looks(one, &own) == Looks::AtBoth);
+    let own = sources_of(&Expr::Column(step.offset), steps);
+    joining.fold(0, |all, one| all | sources_of(one, steps)) & !own
 }
 
 fn members(set: u64) -> impl Iterator<Item = usize> {

@@ -3,6 +3,7 @@
 //! ```text
 //!   bound query, indexes, statistics ─▶ arrange ─▶ sort, finish ─▶ plan
 //!                            │            └ order: an index that has the rows in the order asked for
+//!                            ├ pull       subqueries of conditions become sources
 //!                            ├ joins      which source runs next
 //!                            ├ push       conditions into queries of FROM
 //!                            └ spans      which key or index finds the rows
@@ -18,7 +19,9 @@ mod estimate;
 mod follow;
 mod implied;
 mod joins;
+mod matching;
 mod order;
+mod pull;
 mod push;
 mod spans;
 mod ways;
@@ -27,9 +30,11 @@ pub(crate) use implied::is_implied;
 pub(crate) use joins::arrange;
 pub(crate) use order::{finish, sort};
 pub(crate) use spans::choose;
+pub(crate) use ways::runs_worth;
 
 use crate::budget::Budget;
 use crate::catalog::Catalog;
+use crate::plan::Source;
 use crate::statistics::Statistics;
 
 /// Everything that planning depends on, except the query.
@@ -42,5 +47,13 @@ pub(crate) struct Planning<'p> {
 impl<'p> Planning<'p> {
     pub(crate) fn of(catalog: &'p Catalog, budget: &'p Budget) -> Planning<'p> {
         Planning { statistics: &catalog.statistics, budget }
+    }
+
+    /// True unless it is a table without statistics.
+    fn knows(&self, source: &Source) -> bool {
+        match source {
+            Source::Table(table) => self.statistics.get(&table.oid).is_some(),
+            _ => true,
+        }
     }
 }

@@ -23,6 +23,7 @@
 use super::Planning;
 use super::cost;
 use super::estimate::Estimate;
+use super::joins::for_few;
 use super::push::is_plain;
 use super::spans::{Path, columns, narrowness, paths};
 use super::ways::Route;
@@ -65,7 +66,8 @@ pub(crate) fn sort(plan: &mut Select, planning: &Planning<'_>) -> Result<(), Sql
     sort_as(plan, None, planning)
 }
 
-/// As [`sort`], of a query whose limit is known by now; and `min` and `max` become the first rows
+/// As [`sort`], of a query whose limit is known by now. Sources that a limit ends the search in are
+/// found by look-ups rather than as a whole. And `min` and `max` become the first rows
 /// of an index.
 ///
 /// # Errors
@@ -74,6 +76,15 @@ pub(crate) fn finish(plan: &mut Select, planning: &Planning<'_>) -> Result<(), S
     if plan.limit.is_some() && !plan.sorted {
         let limit = Limit(limit_of(plan));
         sort_as(plan, Some(limit), planning)?;
+    }
+    let is_as_found = plan.group.is_none()
+        && plan.windows.is_empty()
+        && plan.other.is_none()
+        && !plan.distinct
+        && plan.distinct_on.is_empty()
+        && (plan.order.is_empty() || plan.sorted);
+    if let Some(few) = limit_of(plan).filter(|_| is_as_found) {
+        for_few(plan, few, planning)?;
     }
     extremes(plan, planning)
 }

@@ -15,7 +15,7 @@ use super::joins::arrange;
 use super::order::sort;
 use crate::error::SqlError;
 use crate::expr::Expr;
-use crate::plan::{Access, Select, Source, Step};
+use crate::plan::{Access, Only, Select, Source, Step};
 use std::sync::Arc;
 
 /// Adds conditions on the slots of a source to its query, if the source is a query that allows it.
@@ -52,7 +52,9 @@ pub(super) fn push(
     let mut steps = std::mem::take(&mut query.steps);
     let mut all = Vec::new();
     for step in &mut steps {
-        all.append(&mut step.on);
+        if step.only != Some(Only::Unmatched) {
+            all.append(&mut step.on);
+        }
         step.hash.clear();
         (step.access, step.kept) = (Access::default(), false);
     }

@@ -7,7 +7,7 @@ use super::spans::{alternatives, columns, paths};
 use crate::catalog::Table;
 use crate::error::SqlError;
 use crate::expr::{Compare, Expr};
-use crate::plan::{Access, Source, SpanOf, Step};
+use crate::plan::{Access, Select, Source, SpanOf, Step};
 use std::sync::Arc;
 
 /// The assumed number of elements of an array whose length is unknown.
@@ -27,10 +27,16 @@ pub(super) struct Route {
 impl Route {
     /// The cost of one repetition.
     pub(super) fn cost(&self) -> f64 {
+        self.cost_of(1.0)
+    }
+
+    /// The cost of one repetition that ends after this fraction of the rows.
+    pub(super) fn cost_of(&self, fraction: f64) -> f64 {
         let by_index = self.access.index.is_some() || !self.access.any.is_empty();
+        let rows = self.rows * fraction;
         match self.access.is_everything() {
-            true => cost::everything(self.rows, by_index),
-            false => cost::spans(self.spans, self.rows, by_index),
+            true => cost::everything(rows, by_index),
+            false => cost::spans(self.spans, rows, by_index),
         }
     }
 
@@ -64,6 +70,19 @@ impl Route {
         }
         Route { access, spans, rows: rows.min(all), depends }
     }
+}
+
+/// The number of runs of a query over one table with the cost of one run of another; none without
+/// statistics.
+pub(crate) fn runs_worth(one: &Select, other: &Select, planning: &Planning<'_>) -> Option<usize> {
+    let cost = |query: &Select| {
+        let [step] = query.steps.as_slice() else { return None };
+        let Source::Table(table) = &step.source else { return None };
+        let estimate = Estimate::of(std::slice::from_ref(step), planning)?;
+        let route = Route::of(table, step.offset, step.access.clone(), &estimate);
+        Some(route.cost() + cost::hash(query.estimate.unwrap_or(route.rows), 0.0, 0.0))
+    };
+    Some((cost(other)? / cost(one)?).ceil() as usize)
 }
 
 /// How many ranges a span is, and the fraction of a table's rows that is in each.
