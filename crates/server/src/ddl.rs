@@ -297,7 +297,8 @@ impl<'a> Definer<'a> {
         }
         let catalog = self.catalog();
         for column in new.columns.iter_mut().filter(|column| !column.is_generated) {
-            column.default = column.default.take().map(|default| kept(&default, &catalog));
+            let ty = column.ty;
+            column.default = column.default.take().map(|default| kept(&default, ty, &catalog));
             let default = column.default.as_ref();
             let ty = catalog.column_type_shown(column);
             default.map_or(Ok(()), |default| self.check_default(default, &ty))?;

@@ -131,7 +131,7 @@ impl Definer<'_> {
         if matches!(default, Expr::Value(value) if value.value == Value::Null) {
             return Ok(None);
         }
-        let default = kept(&default.to_string(), &self.catalog());
+        let default = kept(&default.to_string(), domain.ty, &self.catalog());
         self.check_default(&default, &self.catalog().type_shown(domain.ty))?;
         Ok(Some(default))
     }

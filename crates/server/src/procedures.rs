@@ -132,7 +132,7 @@ fn arguments(definer: &Definer<'_>, new: &NewProcedure) -> Result<Vec<Argument>,
             None => None,
             Some(default) => {
                 check_argument(default, ty, &catalog, &definer.around.budget)?;
-                Some(isomer_sql::sequence::kept(&default.to_string(), &catalog))
+                Some(isomer_sql::sequence::kept(&default.to_string(), ty, &catalog))
             }
         };
         all.push(Argument { name: argument.name.clone(), ty, default });

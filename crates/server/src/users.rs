@@ -304,7 +304,8 @@ impl User {
         let UserAttributes { password, superuser, login, .. } = attributes;
         if let Some(password) = password {
             let verifier = |text: &String| Verifier::of(text, salt).write();
-            self.verifier = password.as_ref().map_or_else(String::new, verifier);
+            let password = password.as_ref().filter(|it| !it.is_empty());
+            self.verifier = password.map_or_else(String::new, verifier);
         }
         self.superuser = superuser.unwrap_or(self.superuser);
         self.login = login.unwrap_or(self.login);

@@ -66,6 +66,7 @@ pub mod plan;
 pub mod prefix;
 pub mod refuse;
 pub mod regex;
+mod relation_texts;
 pub mod rights;
 pub mod sequence;
 pub mod statement;

@@ -13,7 +13,8 @@
 
 use crate::catalog::{Catalog, Name, Named, PUBLIC, quoted};
 use crate::error::{SqlError, code};
-use crate::types::SqlType;
+use crate::relation_texts::with_schemas;
+use crate::types::{Reg, SqlType};
 use std::fmt;
 
 /// A sequence.
@@ -262,10 +263,15 @@ fn with_names(default: &str, name: impl Fn(Named) -> Option<String>) -> String {
     text
 }
 
-/// The stored form of a default in a statement: sequences and types are resolved by the search
-/// path.
-pub fn kept(default: &str, catalog: &Catalog) -> String {
-    let default = with_names(&normal(default), |named| {
+/// The stored form of a default of a column of this type: relations and types are resolved by the
+/// search path.
+pub fn kept(default: &str, ty: SqlType, catalog: &Catalog) -> String {
+    let is_text = default.starts_with('\'') && default.ends_with('\'');
+    let named = match ty {
+        SqlType::Reg(Reg::Class) if is_text => format!("{default}::regclass"),
+        _ => normal(default),
+    };
+    let default = with_names(&with_schemas(&named, catalog), |named| {
         let found = catalog.sequence(&named).ok()?;
         Some(in_default(&found.full_name()))
     });

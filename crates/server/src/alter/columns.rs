@@ -77,7 +77,7 @@ impl Definer<'_> {
         }
         if !new.column.is_generated {
             let default = new.column.default.take();
-            new.column.default = default.map(|default| kept(&default, &self.catalog()));
+            new.column.default = default.map(|default| kept(&default, ty, &self.catalog()));
         }
         self.check_conditions(&Table { checks: new.checks.clone(), ..with_column(table, &new) })?;
         let catalog = self.catalog();
@@ -257,7 +257,7 @@ impl Definer<'_> {
                 });
             }
             AlterColumnOperation::SetDefault { value } => {
-                let default = kept(&value.to_string(), &self.catalog());
+                let default = kept(&value.to_string(), column.ty, &self.catalog());
                 self.check_default(&default, &self.catalog().column_type_shown(column))?;
                 column.default = Some(default);
                 self.replace(table, changed);

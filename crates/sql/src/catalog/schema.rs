@@ -267,10 +267,15 @@ impl Catalog {
 
     /// The relation that a statement names.
     pub fn lookup(&self, named: &Named) -> Option<Relation<'_>> {
+        self.relation_at(&self.full_name(named)?)
+    }
+
+    /// The full name of the relation that a name means.
+    pub fn full_name(&self, named: &Named) -> Option<Name> {
         for schema in self.looked_in(named) {
             let name = Name { schema: schema.to_owned(), name: named.name.clone() };
-            if let Some(found) = self.relation_at(&name) {
-                return Some(found);
+            if self.relation_at(&name).is_some() {
+                return Some(name);
             }
             // A system name is not shadowed by later schemas.
             if named.schema.is_none() && schema == PG_CATALOG && is_of_system(&named.name) {
