@@ -300,8 +300,14 @@ impl Definer<'_> {
                     made_by = Some(parse_expression(&quoted(&column.name))?);
                 }
                 if let Some(default) = column.default.as_ref().filter(|_| !column.is_generated) {
-                    let default = parse_expression(&bound(default))?;
-                    let ty = self.type_of(&default, None)?;
+                    let parsed = parse_expression(&bound(default))?;
+                    let (mut ty, mut kept) = (self.type_of(&parsed, None)?, default.clone());
+                    let was = table.columns[at].ty.plain();
+                    // Its value is one of the type that the column had.
+                    if ty.family() != was.family() && was.family() != column.ty.family() {
+                        kept = format!("({default})::{}", self.catalog().type_shown(was));
+                        ty = was;
+                    }
                     if !define::is_assignable(ty, column.ty) {
                         let (name, to) = (&column.name, self.catalog().type_shown(column.ty));
                         let message = format!(
@@ -309,6 +315,7 @@ impl Definer<'_> {
                         );
                         return Err(SqlError::new(code::DATATYPE_MISMATCH, message));
                     }
+                    column.default = Some(kept);
                 }
                 if column.ty != table.columns[at].ty {
                     self.check_not_linked(table, at)?;
