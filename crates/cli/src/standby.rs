@@ -6,8 +6,8 @@
 //!     │  reaches the process with the conductor
 //!     ▼
 //!   gateway    sites, and a seat at the conductor       clients ─▶ this process
-//!     │  the conductor's process is gone, no other process reaches it,
-//!     │  and this one comes first of those that stand by ([`is_due`])
+//!     │  the conductor's process is gone and no other process reaches it, or it has begun anew
+//!     │  and stands by; and this one comes first of those that stand by ([`is_due`])
 //!     ▼
 //!   successor  takes the catalog in a new term, and has the conductor
 //! ```
@@ -245,7 +245,7 @@ impl Hosted {
     }
 }
 
-/// A standby process's view of the others, after the failure of the router's process.
+/// A standby process's view of the others, after the end of the router's process.
 #[derive(Clone, Debug)]
 struct View<'v> {
     own: &'v str,
@@ -256,10 +256,11 @@ struct View<'v> {
     is_seen: bool,
 }
 
-/// Asks the others, if the router's process is declared dead.
+/// Asks the others, if the router's process is declared dead or has begun anew. One that begins
+/// anew and has the conductor says so.
 fn look_around<'v>(net: &Net, own: &'v str, order: &'v [String]) -> Option<View<'v>> {
     let router = net.conductor().or_else(|| order.first().cloned())?;
-    if !net.is_gone(&router) {
+    if !net.is_gone(&router) && !net.conductor_began_anew() {
         return None;
     }
     let mut view = View { own, order, standing_by: BTreeSet::new(), is_seen: false };

@@ -158,8 +158,9 @@ fn look(server: &mut Server) -> Result<Shown, Failure> {
             row.get(0),
         ]);
     }
+    // Changes of tables that the user may not see are masked.
     let changes = "select to_char(at, 'HH24:MI:SS'), change || ': ' || reason from isomer.changes \
-                   order by number desc limit 20";
+                   where change is not null and reason is not null order by number desc limit 20";
     for row in server.query(changes)? {
         shown.changes.push([row.get(0), row.get(1)]);
     }

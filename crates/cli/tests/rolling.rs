@@ -219,6 +219,37 @@ fn another_process_conducts_soon_after_the_one_with_the_conductor_is_killed() {
     }
 }
 
+/// A process that has taken the conductor over is killed, and is back before the others give it up.
+#[test]
+fn another_process_conducts_after_the_one_with_the_conductor_has_begun_anew() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let keys = "failover_seconds = 20";
+    let config = folder.path().join("cluster.toml").display().to_string();
+    Up::start(folder.path(), &["--trust", "loopback"]).stop();
+    let text = std::fs::read_to_string(&config).expect("a file");
+    std::fs::write(&config, format!("{keys}\n{text}")).expect("it can be written");
+    let _up = Up::start(folder.path(), &["--trust", "loopback"]);
+    let ports = clients_of(&config);
+    wait_for("all serve", || ports.iter().all(|port| client_at(*port).is_some()));
+    let mut client = client_at(ports[2]).expect("it serves");
+    client
+        .batch_execute(
+            "create table t (id int primary key) with (backups = 1); insert into t values (1)",
+        )
+        .expect("a table");
+    let given = isomer(&["cluster", "restart", "--config", &config, "--only", "serve"]);
+    assert_eq!(given.code, 0, "{}", given.err);
+    let killed = Command::new("kill").args(["-9", &pid_of("node1", &config)]).status();
+    assert!(killed.expect("kill is there").success());
+    wait_for("the design can be changed", || {
+        let mut client = client_at(ports[2]);
+        client.as_mut().is_some_and(|it| it.batch_execute("create table u (id int)").is_ok())
+    });
+    let mut client = client_at(ports[2]).expect("it serves");
+    let count = client.query_one("select count(*) from t", &[]).expect("a row");
+    assert_eq!(count.get::<_, i64>(0), 1);
+}
+
 #[test]
 fn a_statement_restarts_a_process_and_each_has_a_console() {
     use std::io::{Read, Write};

@@ -364,6 +364,17 @@ impl Net {
         Some(conductor.name.clone()).filter(|name| !name.is_empty())
     }
 
+    /// Whether the process that had the conductor, as far as this one knows, has begun anew since.
+    /// It may stand by now.
+    pub fn conductor_began_anew(&self) -> bool {
+        let (name, run) = {
+            let conductor = self.shared.conductor.lock();
+            (conductor.name.clone(), conductor.run)
+        };
+        let others = self.shared.circle.now();
+        others.peer_named(&name).is_some_and(|peer| ![0, run].contains(&peer.run()))
+    }
+
     /// Whether another process has been unreachable for the failover timeout.
     pub fn is_gone(&self, name: &str) -> bool {
         let others = self.shared.circle.now();

@@ -32,7 +32,7 @@ pub const PENDING_NS: u64 = 15 * 60 * 1_000_000_000;
 pub const REST_NS: u64 = 10 * 60 * 1_000_000_000;
 /// The load is measured for this long before and after a plan.
 pub const MEASURED_NS: u64 = 60 * 1_000_000_000;
-/// The most proposals that wait at a time.
+/// The most proposals of planners that wait at a time, and of operators.
 pub const PENDING_MAX: usize = 20;
 const SECOND_NS: u64 = 1_000_000_000;
 /// The most proposals that are kept.
@@ -107,6 +107,12 @@ impl Proposal {
     /// The tables that its changes or its statement are about.
     pub fn tables(&self) -> BTreeSet<TableId> {
         self.parts.iter().map(|(_, table, _)| *table).collect()
+    }
+
+    /// The tables of which it moves masters.
+    fn remastered(&self) -> BTreeSet<TableId> {
+        let moves = self.parts.iter().filter(|(change, ..)| *change == "remaster");
+        moves.map(|(_, table, _)| *table).collect()
     }
 
     /// When it expires.
@@ -290,16 +296,21 @@ impl Proposals {
         respects_rejections: bool,
     ) -> Result<u64, Dropped> {
         self.expire(now);
-        let pending = self.kept.iter().filter(|it| it.state == State::Proposed).count();
-        if pending >= PENDING_MAX {
+        let is_of_planner = respects_rejections;
+        let waits =
+            |it: &&Proposal| it.state == State::Proposed && it.by.is_none() == is_of_planner;
+        if self.kept.iter().filter(waits).count() >= PENDING_MAX {
             return Err(Dropped::Full);
         }
         let rests = |it: &Proposal| {
             let at = it.decided.as_ref().map_or(it.at, |(at, ..)| *at);
             it.state == State::Rejected && now.0 < at.0 + REST_NS
         };
-        for it in self.kept.iter().filter(|it| !it.parts.is_disjoint(&parts)) {
-            if it.state.is_open() {
+        let places: BTreeSet<(TableId, &Key)> =
+            parts.iter().map(|(_, table, start)| (*table, start)).collect();
+        let is_there = |(_, table, start): &(&str, TableId, Key)| places.contains(&(*table, start));
+        for it in self.kept.iter().filter(|it| it.parts.iter().any(is_there)) {
+            if it.state.is_open() && !it.parts.is_disjoint(&parts) {
                 return Err(Dropped::Open(it.number));
             }
             if respects_rejections && rests(it) {
@@ -362,6 +373,24 @@ impl Proposals {
         proposal.decision = decision.or(proposal.decision);
         let running = |number| State::Running(Some(number));
         proposal.state = started.map_or_else(State::Refused, running);
+        if matches!(proposal.state, State::Running(_)) {
+            let remastered = proposal.remastered();
+            self.overtake(number, &remastered);
+        }
+    }
+
+    /// Ends other proposals of a planner that would move masters of these tables: they were made
+    /// for masters that move now, and would often move them back.
+    fn overtake(&mut self, number: u64, tables: &BTreeSet<TableId>) {
+        let is_overtaken = |it: &&mut Proposal| {
+            let is_of_planner = it.state == State::Proposed && it.by.is_none();
+            is_of_planner && !it.remastered().is_disjoint(tables)
+        };
+        for overtaken in self.kept.iter_mut().filter(is_overtaken) {
+            overtaken.state = State::Refused(format!(
+                "proposal {number} moves masters of its table; what the load still asks for after that is proposed anew"
+            ));
+        }
     }
 
     /// The statement of an approved proposal runs now.
@@ -507,6 +536,25 @@ mod tests {
     }
 
     #[test]
+    fn a_plan_ends_others_that_move_masters_of_its_tables() {
+        let mut proposals = Proposals::default();
+        let mut offer = |change: &'static str, table: u32, key: i64| {
+            let part = (change, TableId(table), Key::int(key));
+            proposals.offer(Time(0), split(key), None, Parts::from([part])).expect("it is new");
+        };
+        offer("remaster", 1, 0);
+        offer("remaster", 1, 1001);
+        offer("split", 1, 0);
+        offer("remaster", 2, 0);
+        let by_ann = Parts::from([("remaster", TableId(1), Key::int(7))]);
+        proposals.propose(Time(0), split(7), "ann", by_ann).expect("it is new");
+        proposals.approve(Time(1), 1, "ann").expect("it waits");
+        proposals.started(1, None, Ok(4));
+        let now = states(&proposals);
+        assert_eq!(now, ["running", "refused", "proposed", "proposed", "proposed"]);
+    }
+
+    #[test]
     fn an_operator_proposes_what_is_not_open() {
         let mut proposals = Proposals::default();
         let part = |key: i64| Parts::from([("split", TableId(1), Key::int(key))]);
@@ -566,12 +614,25 @@ mod tests {
     }
 
     #[test]
+    fn operators_have_room_of_their_own() {
+        let mut proposals = Proposals::default();
+        for at in 0..2 * PENDING_MAX as i64 {
+            offer(&mut proposals, 0, 2 * at);
+        }
+        assert_eq!(proposals.all().count(), PENDING_MAX);
+        let part = Parts::from([("split", TableId(2), Key::int(7))]);
+        assert_eq!(proposals.propose(Time(0), split(7), "ann", part), Ok(PENDING_MAX as u64 + 1));
+    }
+
+    #[test]
     fn after_a_rejection_the_same_is_not_proposed_for_a_while() {
         let mut proposals = Proposals::default();
         offer(&mut proposals, 0, 5);
         proposals.reject(Time(7), 1, ("bob", Some("not today"))).expect("it waits");
         assert_eq!(proposals.reject(Time(8), 1, ("bob", None)), Err(Wrong::State("rejected")));
         assert_eq!(offer(&mut proposals, 6 + REST_NS, 5), None);
+        let moves = Parts::from([("remaster", TableId(1), Key::int(4))]);
+        assert_eq!(proposals.offer(Time(9), split(5), None, moves), None, "another change there");
         assert_eq!(offer(&mut proposals, 7 + REST_NS, 5), Some(2));
     }
 

@@ -24,7 +24,7 @@ use isomer_sql::{SqlError, code};
 use std::sync::Arc;
 
 /// The changes of a proposal that are shown.
-const CHANGES_SHOWN: usize = 40;
+const CHANGES_SHOWN: usize = 1000;
 
 /// Why no change begins.
 pub(crate) fn changes_are_off() -> SqlError {
