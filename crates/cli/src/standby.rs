@@ -260,7 +260,8 @@ struct View<'v> {
 /// anew and has the conductor says so.
 fn look_around<'v>(net: &Net, own: &'v str, order: &'v [String]) -> Option<View<'v>> {
     let router = net.conductor().or_else(|| order.first().cloned())?;
-    if !net.is_gone(&router) && !net.conductor_began_anew() {
+    let began_anew = net.conductor_began_anew();
+    if !net.is_gone(&router) && !began_anew {
         return None;
     }
     let mut view = View { own, order, standing_by: BTreeSet::new(), is_seen: false };
@@ -272,7 +273,7 @@ fn look_around<'v>(net: &Net, own: &'v str, order: &'v [String]) -> Option<View<
         let Ok(status) = net.ask_status(&peer.member, STATUS) else { continue };
         let reaches = |(name, why): &(String, Option<String>)| *name == router && why.is_none();
         let serves = status.role == Role::Router && (status.is_open || status.name == router);
-        view.is_seen |= serves || status.peers.iter().any(reaches);
+        view.is_seen |= serves || (!began_anew && status.peers.iter().any(reaches));
         if status.role == Role::Standby {
             view.standing_by.insert(status.name);
         }
