@@ -36,6 +36,7 @@ pub use layout::{Beside, needs_index, place_of};
 pub use procedures::{Argument, Procedure, Procedures};
 pub use relations::{Handle, Kind as RelationKind, Relations};
 pub use schema::public_path;
+pub(crate) use schema::written_in_full;
 pub use schema::{Name, Named, Namespace, PG_CATALOG, PUBLIC, Relation, SYSTEM, TEMPORARY};
 pub use temporary::ToCommit;
 pub(crate) use types::type_by;

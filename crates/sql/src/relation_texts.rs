@@ -9,20 +9,18 @@
 //! schemas that they had when they were stored. Texts that are computed (`'tas' || 'ks'`) are left:
 //! they name what the reader means.
 
-use crate::catalog::{Catalog, Named};
 use std::ops::Range;
 
 /// Functions whose argument names a sequence.
 const CALLS: [&str; 3] = ["nextval(", "currval(", "setval("];
 
-/// An expression or a query in SQL, with schemas in its texts that name relations. Texts that name
-/// no relation stay as they are.
-pub(crate) fn with_schemas(sql: &str, catalog: &Catalog) -> String {
+/// An expression or a query in SQL, with schemas in its texts that name relations. `full` has the
+/// full name for a name, if it means a relation; other texts stay as they are.
+pub(crate) fn with_schemas(sql: &str, full: impl Fn(&str) -> Option<String>) -> String {
     let mut text = sql.to_owned();
     for at in named(sql).into_iter().rev() {
-        let meant = Named::read(&sql[at.clone()].replace("''", "'"));
-        if let Some(name) = catalog.full_name(&meant) {
-            text.replace_range(at, &name.written().replace('\'', "''"));
+        if let Some(name) = full(&sql[at.clone()].replace("''", "'")) {
+            text.replace_range(at, &name.replace('\'', "''"));
         }
     }
     text

@@ -11,7 +11,7 @@
 //! once, and is never returned. RESTART begins another state, so that it is undone with its
 //! transaction.
 
-use crate::catalog::{Catalog, Name, Named, PUBLIC, quoted};
+use crate::catalog::{Catalog, Name, Named, PUBLIC, quoted, written_in_full};
 use crate::error::{SqlError, code};
 use crate::relation_texts::with_schemas;
 use crate::types::{Reg, SqlType};
@@ -271,10 +271,11 @@ pub fn kept(default: &str, ty: SqlType, catalog: &Catalog) -> String {
         SqlType::Reg(Reg::Class) if is_text => format!("{default}::regclass"),
         _ => normal(default),
     };
-    let default = with_names(&with_schemas(&named, catalog), |named| {
-        let found = catalog.sequence(&named).ok()?;
-        Some(in_default(&found.full_name()))
-    });
+    let default =
+        with_names(&with_schemas(&named, |name| written_in_full(catalog, name)), |named| {
+            let found = catalog.sequence(&named).ok()?;
+            Some(in_default(&found.full_name()))
+        });
     catalog.with_kept_types(&default)
 }
 

@@ -17,14 +17,14 @@
 //! A view uses only relations that existed before it, and a replaced view must not come to use
 //! itself: there are no circles.
 //!
-//! Texts that name relations, as in `nextval('ids')`, get their schemas ([`with_schemas`]).
+//! Texts that name relations, as in `nextval('ids')`, get their schemas (`relation_texts`).
 //!
 //! Left out: updatable views, WITH CHECK OPTION, materialized and recursive views; views over
 //! sequences. Texts that name relations, and names of functions, are not updated.
 
 use crate::bind::{Binder, changes, folded};
 use crate::budget::Budget;
-use crate::catalog::{Catalog, Name, Named};
+use crate::catalog::{Catalog, Name, Named, written_in_full};
 use crate::error::{SqlError, code};
 use crate::parse::{Parsed, parse};
 use crate::relation_texts::with_schemas;
@@ -77,7 +77,8 @@ impl View {
         budget: &Budget,
     ) -> Result<View, SqlError> {
         check(create)?;
-        let query = with_schemas(&create.query.to_string(), catalog);
+        let query = create.query.to_string();
+        let query = with_schemas(&query, |name| written_in_full(catalog, name));
         let mut binder = Binder::new(catalog, "", &[], budget);
         binder.uses = Some(Vec::new());
         let bound = binder.query(&create.query)?;

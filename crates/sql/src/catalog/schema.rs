@@ -191,6 +191,26 @@ impl Named {
     }
 }
 
+/// The full name of the relation that a name means.
+fn full_name(catalog: &Catalog, named: &Named) -> Option<Name> {
+    for schema in catalog.looked_in(named) {
+        let name = Name { schema: schema.to_owned(), name: named.name.clone() };
+        if catalog.relation_at(&name).is_some() {
+            return Some(name);
+        }
+        // A system name is not shadowed by later schemas.
+        if named.schema.is_none() && schema == PG_CATALOG && is_of_system(&named.name) {
+            return None;
+        }
+    }
+    None
+}
+
+/// The full name of the relation that a text names, in SQL's notation.
+pub(crate) fn written_in_full(catalog: &Catalog, name: &str) -> Option<String> {
+    full_name(catalog, &Named::read(name)).map(|name| name.written())
+}
+
 /// A relation.
 #[derive(Clone, Copy, Debug)]
 pub enum Relation<'c> {
@@ -267,22 +287,7 @@ impl Catalog {
 
     /// The relation that a statement names.
     pub fn lookup(&self, named: &Named) -> Option<Relation<'_>> {
-        self.relation_at(&self.full_name(named)?)
-    }
-
-    /// The full name of the relation that a name means.
-    pub fn full_name(&self, named: &Named) -> Option<Name> {
-        for schema in self.looked_in(named) {
-            let name = Name { schema: schema.to_owned(), name: named.name.clone() };
-            if self.relation_at(&name).is_some() {
-                return Some(name);
-            }
-            // A system name is not shadowed by later schemas.
-            if named.schema.is_none() && schema == PG_CATALOG && is_of_system(&named.name) {
-                return None;
-            }
-        }
-        None
+        self.relation_at(&full_name(self, named)?)
     }
 
     /// True if the unqualified name finds the relation.
