@@ -303,8 +303,13 @@ impl Definer<'_> {
                     let parsed = parse_expression(&bound(default))?;
                     let (mut ty, mut kept) = (self.type_of(&parsed, None)?, default.clone());
                     let was = table.columns[at].ty.plain();
-                    // Its value is one of the type that the column had.
-                    if ty.family() != was.family() && was.family() != column.ty.family() {
+                    // Its value is one of the type that the column had. A label is its own text.
+                    let is_label =
+                        matches!(was, SqlType::Enum(_)) && ty.family() == Family::Unknown;
+                    let is_as_text = is_label && column.ty.family() == Family::Text;
+                    let is_other =
+                        ty.family() != was.family() && was.family() != column.ty.family();
+                    if is_other && !is_as_text {
                         kept = format!("({default})::{}", self.catalog().type_shown(was));
                         ty = was;
                     }

@@ -202,7 +202,7 @@ fn best_looked_up(
 /// True if the rows that a semi or anti join decides about are known.
 fn is_after_its_rows(step: &Step, conditions: &[Expr], known: &[bool]) -> bool {
     let own = step.offset..step.offset + step.width;
-    let joining = conditions.iter().filter(|one| looks(one, &own) == Looks::AtBoth);
+    let joining = conditions.iter().filter(|one| looks(one, &own) == Looks::Both);
     let mut is_after = true;
     joining.chain(&step.on).for_each(|one| {
         one.columns(&mut |slot| is_after &= own.contains(&slot) || known[slot]);
@@ -550,7 +550,7 @@ fn after(step: &Step, conditions: &[Expr], steps: &[Step]) -> u64 {
     let own = step.offset..step.offset + step.width;
     let joining = conditions
         .iter()
-        .filter(|one| step.only == Some(Only::Unmatched) || looks(one, &own) == Looks::AtBoth);
+        .filter(|one| step.only == Some(Only::Unmatched) || looks(one, &own) == Looks::Both);
     let own = sources_of(&Expr::Column(step.offset), steps);
     joining.fold(0, |all, one| all | sources_of(one, steps)) & !own
 }

@@ -50,7 +50,7 @@ impl Matching {
     ) -> Matching {
         let range = step.offset..step.offset + step.width;
         let joining: Vec<&Expr> =
-            conditions.iter().filter(|one| looks(one, &range) == Looks::AtBoth).collect();
+            conditions.iter().filter(|one| looks(one, &range) == Looks::Both).collect();
         let mut keys: Vec<&Expr> = Vec::new();
         for condition in &joining {
             if let Some(key) = key_of(condition, &range)
@@ -96,9 +96,9 @@ impl Matching {
 /// The sources that a condition looks at.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Looks {
-    AtOwn,
-    AtBoth,
-    AtOthers,
+    Own,
+    Both,
+    Others,
 }
 
 /// Whether a condition looks at slots of a source, at others, or at both.
@@ -109,9 +109,9 @@ pub(super) fn looks(condition: &Expr, own: &Range<usize>) -> Looks {
         false => others = true,
     });
     match (mine, others) {
-        (true, true) => Looks::AtBoth,
-        (true, false) => Looks::AtOwn,
-        (false, _) => Looks::AtOthers,
+        (true, true) => Looks::Both,
+        (true, false) => Looks::Own,
+        (false, _) => Looks::Others,
     }
 }
 
@@ -121,7 +121,7 @@ fn key_of<'e>(condition: &'e Expr, own: &Range<usize>) -> Option<&'e Expr> {
     let is = |expr: &Expr, what: Looks| looks(expr, own) == what && !expr.is_volatile();
     match &**both {
         [mine, other] | [other, mine]
-            if is(mine, Looks::AtOwn) && is(other, Looks::AtOthers) && !mine.has_query() =>
+            if is(mine, Looks::Own) && is(other, Looks::Others) && !mine.has_query() =>
         {
             Some(mine)
         }
@@ -142,7 +142,7 @@ pub(super) enum Unique {
 impl Unique {
     pub(super) fn of(step: &Step, conditions: &[Expr]) -> Unique {
         let own = step.offset..step.offset + step.width;
-        let joining = conditions.iter().filter(|one| looks(one, &own) == Looks::AtBoth);
+        let joining = conditions.iter().filter(|one| looks(one, &own) == Looks::Both);
         let keys: Vec<Option<&Expr>> = joining.map(|one| key_of(one, &own)).collect();
         let is_key = |slot: usize| keys.contains(&Some(&Expr::Column(step.offset + slot)));
         match is_unique(&step.source, &is_key) {
@@ -203,7 +203,7 @@ pub(super) fn made_unique(
         return Ok(Step { only: None, ..step });
     }
     let own = step.offset..step.offset + step.width;
-    let is_mine = |one: &Expr| looks(one, &own) == Looks::AtOwn;
+    let is_mine = |one: &Expr| looks(one, &own) == Looks::Own;
     let all = std::mem::take(conditions);
     let (mut mine, mut others): (Vec<Expr>, Vec<Expr>) = all.into_iter().partition(is_mine);
     let rows = estimate.rows(step.offset) * estimate.all(&mine);

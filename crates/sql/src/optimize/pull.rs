@@ -88,7 +88,7 @@ pub(super) fn pulled_up(
         };
         let joins = |(step, on): &(Step, Vec<Expr>)| {
             let own = step.offset..step.offset + step.width;
-            on.iter().any(|one| looks(one, &own) == Looks::AtBoth)
+            on.iter().any(|one| looks(one, &own) == Looks::Both)
         };
         let Some((mut step, mut on)) = found.filter(joins) else {
             rest.push(condition.clone());
