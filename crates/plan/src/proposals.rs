@@ -388,7 +388,7 @@ impl Proposals {
         };
         for overtaken in self.kept.iter_mut().filter(is_overtaken) {
             overtaken.state = State::Refused(format!(
-                "proposal {number} moves masters of its table; what the load still asks for after that is proposed anew"
+                "proposal {number} moves masters of its table; changes that the load needs after that are proposed anew"
             ));
         }
     }
