@@ -13,7 +13,8 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio_postgres::{Client, Config, Error, NoTls};
 
-/// The most sessions; one more ends the session that was idle longest.
+/// The most sessions. A further log-in ends the longest idle session of the user with the most
+/// sessions. So a user who logs in again and again ends no session of others.
 pub(crate) const SESSIONS_MAX: usize = 64;
 /// The idle time after which a session ends.
 const REST_MAX_US: i64 = 12 * 3_600 * 1_000_000;
@@ -121,10 +122,10 @@ impl Sessions {
         let mut open = self.open.lock();
         open.retain(|_, open| now_us - open.used_us < REST_MAX_US);
         if open.len() >= SESSIONS_MAX {
-            let oldest = open.iter().min_by_key(|(_, open)| open.used_us);
-            if let Some(oldest) = oldest.map(|(secret, _)| secret.clone()) {
-                open.remove(&oldest);
-            }
+            let users = open.values().map(|open| (&*open.session.user, open.used_us));
+            let ends = one_too_many(users, user);
+            let secret = ends.and_then(|at| open.keys().nth(at).cloned());
+            secret.and_then(|secret| open.remove(&secret));
         }
         open.insert(secret.clone(), Open { session, used_us: now_us });
         let attributes = self.attributes;
@@ -157,8 +158,40 @@ impl Sessions {
     }
 }
 
+/// Which of the sessions ends, each given as its user and the time of its last use, when `user`
+/// opens one more.
+fn one_too_many<'u>(
+    sessions: impl Iterator<Item = (&'u str, i64)> + Clone,
+    user: &'u str,
+) -> Option<usize> {
+    let mut counts = BTreeMap::from([(user, 1)]);
+    sessions.clone().for_each(|(user, _)| *counts.entry(user).or_insert(0) += 1);
+    let most = counts.values().copied().max();
+    let of_most = sessions.enumerate().filter(|(_, (user, _))| counts.get(user).copied() == most);
+    of_most.min_by_key(|(_, (_, used_us))| *used_us).map(|(at, _)| at)
+}
+
 fn secret_of(headers: &HeaderMap) -> Option<String> {
     let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut pairs = cookies.flat_map(|text| text.split(';')).filter_map(|one| one.split_once('='));
     pairs.find(|(name, _)| name.trim() == NAME).map(|(_, value)| value.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_with_many_sessions_ends_its_own() {
+        let mut open = vec![("ann", 1), ("bob", 2), ("bob", 3)];
+        for now in 4..100 {
+            let at = one_too_many(open.iter().copied(), "bob").expect("one ends");
+            assert_eq!(open.remove(at).0, "bob");
+            open.push(("bob", now));
+        }
+        assert!(open.contains(&("ann", 1)));
+        let each = ["ann", "bob", "eve"].map(|user| (user, 5));
+        assert_eq!(one_too_many(each.into_iter(), "joe"), Some(0), "each has one: any of them");
+        assert_eq!(one_too_many(each.into_iter(), "eve"), Some(2));
+    }
 }
