@@ -102,6 +102,8 @@ pub struct Reconfiguration {
     pub ended: Option<Time>,
     /// Why it failed, and which changes could not be undone.
     pub why: Option<String>,
+    /// The reconfiguration that it reverses, if any.
+    pub reverses: Option<u64>,
     /// The inverses of the changes that were made, in the order in which these were made.
     undo: Vec<Step>,
     under_way: Option<Way>,
@@ -127,12 +129,20 @@ impl Reconfiguration {
             begun: now,
             ended: None,
             why: None,
+            reverses: None,
             undo: Vec::new(),
             under_way: None,
         };
         // A site that is to be drained may have nothing.
         new.end_if_due(now);
         new
+    }
+
+    /// The one of these that reverses it, or has. One that failed or was cancelled has not.
+    pub fn reversed_by<'r>(&self, all: &'r [Reconfiguration]) -> Option<&'r Reconfiguration> {
+        let has_not = [Progress::Cancelled, Progress::Failed];
+        let mut reversals = all.iter().filter(|it| it.reverses == Some(self.number));
+        reversals.find(|it| !has_not.contains(&it.progress))
     }
 
     /// True if it has ended.

@@ -10,7 +10,8 @@
 //! **Invariants.** A plan is dropped if a pending or running proposal makes a change of the same
 //! kind in the same partition, so a planner that repeats itself makes one proposal. After a
 //! rejection plans for the same partitions are dropped for [`REST_NS`]. Up to [`PENDING_MAX`]
-//! proposals are pending, and the last [`KEPT_MAX`] are kept.
+//! proposals are pending, and the last [`KEPT_MAX`] are kept. A planner's plan that is not worth
+//! the attention of a person is dropped ([`WORTH_US`]).
 //!
 //! **Operators propose as well**, so that another operator can look at a plan before it is carried
 //! out. An earlier rejection does not keep them from it.
@@ -32,6 +33,10 @@ pub const PENDING_NS: u64 = 15 * 60 * 1_000_000_000;
 pub const REST_NS: u64 = 10 * 60 * 1_000_000_000;
 /// The load is measured for this long before and after a plan.
 pub const MEASURED_NS: u64 = 60 * 1_000_000_000;
+/// The least that a planner's plan must save above its cost, in microseconds of all clients within
+/// the planner's horizon of seconds. Once a hot spot is cured, the sites are nearly alike, and
+/// differences of some 100 us lead to plans that move partitions to and fro.
+pub const WORTH_US: f64 = 5_000.0;
 /// The most proposals of planners that wait at a time, and of operators.
 pub const PENDING_MAX: usize = 20;
 const SECOND_NS: u64 = 1_000_000_000;
@@ -132,11 +137,7 @@ impl Proposal {
 
     /// The sum of what its changes are predicted to save, and of what they are predicted to cost.
     pub fn forecast(&self) -> [Option<f64>; 2] {
-        let sum = |of: fn(&isomer_design::Step) -> Option<f64>| {
-            let known: Vec<f64> = self.plan.steps.iter().filter_map(of).collect();
-            (!known.is_empty()).then(|| known.iter().sum())
-        };
-        [sum(|step| step.predicted_benefit), sum(|step| step.predicted_cost)]
+        forecast(&self.plan)
     }
 }
 
@@ -171,6 +172,14 @@ pub enum Wrong {
 pub struct Proposals {
     kept: VecDeque<Proposal>,
     count: u64,
+}
+
+fn forecast(plan: &Plan) -> [Option<f64>; 2] {
+    let sum = |of: fn(&isomer_design::Step) -> Option<f64>| {
+        let known: Vec<f64> = plan.steps.iter().filter_map(of).collect();
+        (!known.is_empty()).then(|| known.iter().sum())
+    };
+    [sum(|step| step.predicted_benefit), sum(|step| step.predicted_cost)]
 }
 
 /// Kinds of changes with the partitions that they touch, by their first keys.
@@ -228,6 +237,10 @@ impl Proposals {
         decision: Option<u64>,
         parts: Parts,
     ) -> Option<u64> {
+        let [benefit, cost] = forecast(&plan);
+        if benefit.is_some_and(|benefit| benefit - cost.unwrap_or(0.0) < WORTH_US) {
+            return None;
+        }
         let number = self.admit(now, plan, parts, true).ok()?;
         self.kept.back_mut()?.decision = decision;
         Some(number)
@@ -275,7 +288,7 @@ impl Proposals {
         now: Time,
         plan: Plan,
         parts: Parts,
-        respects_rejections: bool,
+        is_of_planner: bool,
     ) -> Result<u64, Dropped> {
         // Sites are added and removed by operators only.
         let is_of_tables = plan.changes().all(|change| change.table().is_some());
@@ -285,7 +298,7 @@ impl Proposals {
         if !is_of_tables {
             return Err(Dropped::Sites);
         }
-        self.place(now, plan, parts, respects_rejections)
+        self.place(now, plan, parts, is_of_planner)
     }
 
     fn place(
@@ -293,10 +306,9 @@ impl Proposals {
         now: Time,
         plan: Plan,
         parts: Parts,
-        respects_rejections: bool,
+        is_of_planner: bool,
     ) -> Result<u64, Dropped> {
         self.expire(now);
-        let is_of_planner = respects_rejections;
         let waits =
             |it: &&Proposal| it.state == State::Proposed && it.by.is_none() == is_of_planner;
         if self.kept.iter().filter(waits).count() >= PENDING_MAX {
@@ -313,7 +325,7 @@ impl Proposals {
             if it.state.is_open() && !it.parts.is_disjoint(&parts) {
                 return Err(Dropped::Open(it.number));
             }
-            if respects_rejections && rests(it) {
+            if is_of_planner && rests(it) {
                 return Err(Dropped::Rejected(it.number));
             }
         }
@@ -410,14 +422,18 @@ impl Proposals {
     }
 
     /// Asks for each reconfiguration under way whether it has ended: when, or why without success.
-    pub fn follow(&mut self, ended: impl Fn(u64) -> Option<Result<Time, String>>) {
+    /// Returns the decisions whose plans have.
+    pub fn follow(&mut self, ended: impl Fn(u64) -> Option<Result<Time, String>>) -> Vec<u64> {
+        let mut decisions = Vec::new();
         for proposal in &mut self.kept {
             if let State::Running(Some(number)) = proposal.state
                 && let Some(ended) = ended(number)
             {
                 proposal.end(Some(number), ended);
+                decisions.extend(proposal.decision);
             }
         }
+        decisions
     }
 
     /// Measures the load before and after approved plans, as far as it is known by now.
@@ -472,7 +488,10 @@ mod tests {
 
     fn split(at: i64) -> Plan {
         let change = Change::Split { table: TableId(1), at: Key::int(at) };
-        Plan { reason: "hot".to_owned(), steps: vec![Step::new(change, "hot").predicted(2.0, 5.0)] }
+        Plan {
+            reason: "hot".to_owned(),
+            steps: vec![Step::new(change, "hot").predicted(2.0, 2.0 * WORTH_US)],
+        }
     }
 
     /// Partitions have two keys each.
@@ -508,7 +527,17 @@ mod tests {
         assert_eq!(offer(&mut proposals, 1, 4), None, "it is the same partition");
         assert_eq!(offer(&mut proposals, 1, 6), Some(2));
         assert_eq!(proposals.offer(Time(1), Plan::default(), None, Parts::new()), None);
-        assert_eq!(proposals.all().next().map(Proposal::forecast), Some([Some(5.0), Some(2.0)]));
+        let forecast = proposals.all().next().map(Proposal::forecast);
+        assert_eq!(forecast, Some([Some(2.0 * WORTH_US), Some(2.0)]));
+    }
+
+    #[test]
+    fn a_planners_plan_that_saves_little_is_no_proposal() {
+        let (mut proposals, mut plan) = (Proposals::default(), split(5));
+        plan.steps[0].predicted_benefit = Some(1.0 + WORTH_US);
+        let parts = Parts::from([("split", TableId(1), Key::int(4))]);
+        assert_eq!(proposals.offer(Time(0), plan.clone(), None, parts.clone()), None);
+        assert_eq!(proposals.propose(Time(0), plan, "ann", parts), Ok(1), "ann wants it");
     }
 
     #[test]

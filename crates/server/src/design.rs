@@ -31,7 +31,7 @@ use isomer_design::{
 };
 use isomer_sql::catalog::{Catalog, Named, Table};
 use isomer_sql::datum::{Datum, convert};
-use isomer_sql::parse::{DesignChange, DesignStatement, Pin};
+use isomer_sql::parse::{DesignChange, DesignStatement, Pin, ShardControl};
 use isomer_sql::sequence::Sequence;
 use isomer_sql::system::{Counts, DesignView, LockRow, Locked};
 use isomer_sql::{SqlError, code};
@@ -82,7 +82,11 @@ impl Engine {
             DesignStatement::Checkpoint => return self.checkpoint(cancel),
             DesignStatement::Show(..) => return Ok(()),
         };
-        proposals::check_changes_are_on(self)?;
+        // To stop a change is always permitted.
+        let stops = [ShardControl::Pause, ShardControl::Cancel].map(DesignChange::Sharding);
+        if !stops.contains(change) {
+            proposals::check_changes_are_on(self)?;
+        }
         let catalog = self.catalog();
         let table = catalog.table(&Named::of(table)?)?.clone();
         let id = table.id;

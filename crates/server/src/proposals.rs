@@ -275,8 +275,11 @@ pub(crate) fn proposal_rows(engine: &Engine) -> Vec<Vec<Datum>> {
     let proposals = {
         let mut proposals = engine.steering.proposals.lock();
         proposals.expire(now);
-        proposals.follow(ended);
+        let decisions = proposals.follow(ended);
         drop(proposals);
+        if let Decider::Learned(learned) = engine.autopilot() {
+            decisions.into_iter().for_each(|decision| learned.is_over(decision));
+        }
         engine.steering.weigh(now);
         let proposals = engine.steering.proposals.lock();
         proposals.all().cloned().collect::<Vec<Proposal>>()

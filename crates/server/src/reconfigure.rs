@@ -94,10 +94,12 @@ impl Engine {
             }
             row
         });
+        let is_reversible =
+            |it: &Reconfiguration| it.progress == Progress::Done && it.reversed_by(&all).is_none();
         let here = all.iter().map(|it| {
             let next = it.due().map(|step| change_text(self, step, &design));
             let ends = expected_end(it, self.database().now()).map(us);
-            plan_row(told(self, it, &design), (next, ends), it.progress == Progress::Done)
+            plan_row(told(self, it, &design), (next, ends), is_reversible(it))
         });
         earlier.chain(here).collect()
     }

@@ -137,10 +137,26 @@ impl<T: Transport> Conductor<T> {
     /// Begins a reconfiguration that undoes an earlier one. Returns its number.
     ///
     /// # Errors
-    /// As [`Conductor::reconfigure`]: the design may have changed since.
+    /// As [`Conductor::reconfigure`]: the design may have changed since. [`Error::Reconfiguration`]
+    /// if it was reversed already.
     pub fn reverse_reconfiguration(&self, number: u64) -> Result<u64, Error> {
-        let plan = self.reconfigurations.list.lock().get(number)?.reverse();
-        self.reconfigure(plan.map_err(Error::Reconfiguration)?)
+        let plan = {
+            let mut list = self.reconfigurations.list.lock();
+            let it = list.get(number)?.clone();
+            if let Some(other) = it.reversed_by(&list.all) {
+                let other = other.number;
+                let why =
+                    format!("reconfiguration {number} is reversed by reconfiguration {other}");
+                return Err(Error::Reconfiguration(why));
+            }
+            it.reverse().map_err(Error::Reconfiguration)?
+        };
+        let reversal = self.reconfigure(plan)?;
+        // Only operators look at this.
+        if let Ok(it) = self.reconfigurations.list.lock().get(reversal) {
+            it.reverses = Some(number);
+        }
+        Ok(reversal)
     }
 
     /// All reconfigurations that are remembered, the oldest first.

@@ -235,6 +235,17 @@ impl Journal {
         }
     }
 
+    /// The plan of a decision has ended. Those of its changes that it did not have, or that were
+    /// cancelled, are not made any more.
+    pub(crate) fn close(&mut self, number: u64) {
+        let found = self.entries.binary_search_by_key(&number, |entry| entry.number);
+        let Ok(at) = found else { return };
+        let fates = &mut self.entries[at].fates;
+        for fate in fates.iter_mut().filter(|fate| **fate == ChangeResult::Open) {
+            *fate = ChangeResult::Failed("the approved plan ended without it".to_owned());
+        }
+    }
+
     /// Records the latency of a transaction.
     pub(crate) fn observe(
         &mut self,
@@ -267,11 +278,6 @@ impl Journal {
             }
             (entry.effect.seen as usize) < Tuning::MANY
         });
-    }
-
-    /// Continues the numbers of decisions after this one.
-    pub(crate) fn count_from(&mut self, number: u64) {
-        self.made = self.made.max(number);
     }
 
     /// The number of decisions so far.
@@ -392,6 +398,19 @@ mod tests {
             took_us: 0.0,
         };
         journal.enter(entry, undone);
+    }
+
+    #[test]
+    fn changes_that_the_approved_plan_did_not_have_are_not_made() {
+        let mut journal = Journal::default();
+        for at in [5, 6] {
+            enter(&mut journal, false, split(at), &[]);
+            assert!(journal.take_up(2, [split(at)].iter()).is_some());
+        }
+        journal.hear(&split(5), Ok(7));
+        (1..=3).for_each(|number| journal.close(number));
+        let fates: Vec<_> = journal.entries().map(|entry| entry.fates[0].clone()).collect();
+        assert!(matches!(fates[..], [ChangeResult::Failed(_), ChangeResult::Made(7)]), "{fates:?}");
     }
 
     #[test]

@@ -290,6 +290,11 @@ impl Learned {
         brain.journal.take_up(now.0, plan.changes())
     }
 
+    /// The approved plan of a decision has ended.
+    pub fn is_over(&self, decision: u64) {
+        self.brain.lock().journal.close(decision);
+    }
+
     /// Remembers the effort of a transaction until it has run.
     fn set_out(&self, request: &Request<'_>, design: &Design, place: Place) {
         let sample_weight = if self.wants(request.ticket) { self.sample_weight() } else { 0.0 };
@@ -678,7 +683,7 @@ impl Strategy for Learned {
         let Memory { costs, decisions, .. } = Memory::parse(memory)?;
         let mut brain = self.brain.lock();
         let last = decisions.last().map_or(0, |told| told.number);
-        brain.journal.count_from(last);
+        brain.journal.number_after(last);
         (brain.known.costs, brain.before) = (costs, decisions);
         Ok(())
     }
