@@ -84,6 +84,8 @@ pub struct ConsoleOptions {
     pub socket: Option<PathBuf>,
     /// Returns the current figures of this process.
     pub figures: Arc<dyn Fn() -> Vec<Figure> + Send + Sync>,
+    /// Why statements wait or fail at present, if they do.
+    pub trouble: Arc<dyn Fn() -> Option<String> + Send + Sync>,
     /// Returns the current loads of all processes with their names, this one first. May wait for
     /// them.
     pub loads: Arc<dyn Fn() -> Vec<(String, Load)> + Send + Sync>,

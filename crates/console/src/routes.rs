@@ -337,8 +337,11 @@ async fn scrape(State(shared): Console) -> Response {
     ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
 }
 
-/// True if the server accepts connections.
+/// Ready if the server accepts connections, and can run their statements.
 async fn ready(State(shared): Console) -> Response {
+    if let Some(trouble) = (shared.options.trouble)() {
+        return problem(StatusCode::SERVICE_UNAVAILABLE, &trouble);
+    }
     let connecting = tokio::net::TcpStream::connect(shared.options.server);
     match tokio::time::timeout(READY_WITHIN, connecting).await {
         Ok(Ok(_)) => "ready\n".into_response(),

@@ -12,8 +12,8 @@ function drain(r) {
 }
 
 /**
- * The processes with their sites and roles: { name, own, sites, role, gateway }. Views name all but the one that answers
- * (in `isomer.sites`), and all but the one with the conductor (in `isomer.gateways`).
+ * The processes with their sites and roles: { name, own, sites, role, gateway }. `isomer.sites` does not
+ * name the one that answers, and a process alone has no name.
  */
 function processes(sites, gateways) {
   const found = new Map();
@@ -21,12 +21,10 @@ function processes(sites, gateways) {
     const node = /at node (\S+)/.exec(health)?.[1] ?? (/^(ok|full|failed)/.test(health) ? "" : null);
     if (node !== null) found.set(node, [...(found.get(node) || []), name]);
   }
-  const named = gateways.filter((g) => g.name !== ""), conductor = gateways.find((g) => g.name === "");
-  const own = named.find((g) => !found.has(g.name))?.name ?? "";
+  const own = gateways.find((g) => !found.has(g.name))?.name ?? "";
   return [...found].map(([node, list]) => {
-    const name = node || own, gateway = named.find((g) => g.name === name);
-    const conducts = !gateway && (own ? node !== "" : node === "");
-    return { name, own: node === "", sites: list, role: conducts ? "conductor" : gateway ? "gateway" : "sites only", gateway: conducts ? conductor : gateway };
+    const name = node || own, gateway = gateways.find((g) => g.name === name);
+    return { name, own: node === "", sites: list, role: gateway?.has_conductor ? "conductor" : gateway ? "gateway" : "sites only", gateway };
   });
 }
 
@@ -53,7 +51,7 @@ export default async function cluster(main, live) {
       ["masters", (r) => whole(r.masters), "number"], ["replicas", (r) => whole(r.replicas), "number"], ["commits a second", (r) => whole(rate(r)), "number"],
       ["replicas behind by", (r) => ms(lag.get(r.site) == null ? null : 1000 * lag.get(r.site)), "number"], ["", drain, "actions"]], "None."), RESTART));
     const all = processes(sites, gateways);
-    const load = (p) => now?.processes[p.role === "conductor" ? "" : p.name];
+    const load = (p) => now?.processes[p.name];
     box.append(part("Processes", "The process with the conductor keeps the locks and changes the design. When it fails, another one takes its place.", table(all, [["process", (p) => p.name || "this one"], ["role", (p) => tag(p.role, p.role === "conductor" ? "info" : "")], ["sites", (p) => el("span", { class: "key" }, ...p.sites.map(site))],
       ["statements a second", (p) => whole(load(p)?.statements), "number"], ["processor", (p) => percent(load(p)?.busy), "number"], ["rows and indexes", (p) => bytes(load(p)?.bytes), "number"],
       ["silent for", (p) => ms(p.gateway?.silent_ms), "number"], ["news behind", (p) => whole(p.gateway?.news_behind), "number"], ["", (p) => restart(p, all), "actions"]], "None.")));

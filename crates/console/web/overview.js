@@ -98,7 +98,7 @@ export default async function overview(main, live) {
   const drawNodes = () => {
     const rows = Object.entries(samples.at(-1)?.processes ?? {}).map(([name, of]) => ({ name, ...of }));
     nodes.replaceChildren(part("Load of each process", rows.length > 1 ? "The graphs above show all of them together." : null,
-      table(rows, [["process", (r) => r.name || "with the conductor"], ["statements a second", (r) => short(r.statements), "number"], ["mean duration", (r) => ms(r.mean_ms), "number"], ["commits a second", (r) => short(r.commits), "number"],
+      table(rows, [["process", (r) => r.name || "this one"], ["statements a second", (r) => short(r.statements), "number"], ["mean duration", (r) => ms(r.mean_ms), "number"], ["commits a second", (r) => short(r.commits), "number"],
         ["written at one site", (r) => percent(r.local), "number"], ["wait for locks", (r) => whole(r.waiters), "number"], ["processor", (r) => percent(r.busy), "number"], ["rows and indexes", (r) => bytes(r.bytes), "number"]], "None.")));
   };
   live.onSample = () => { drawCards(); drawAttention(); drawNodes(); graphs.forEach((g) => g.draw()); };

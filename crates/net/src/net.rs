@@ -452,6 +452,10 @@ impl Wire for Net {
         Some(Reach { node: name.clone(), zone: zone.clone(), trouble: peer.trouble() })
     }
 
+    fn name(&self) -> Option<String> {
+        Some(self.shared.own.name.clone())
+    }
+
     fn zone(&self) -> Option<String> {
         self.shared.zone.clone()
     }

@@ -21,6 +21,11 @@ pub(crate) fn figures(engine: &Engine) -> Vec<Figure> {
     let (_, routing_bytes) = engine.database().routing_size();
     figures.extend([
         Figure::gauge("isomer_design_partitions", "Partitions of all tables.", partitions),
+        Figure::gauge(
+            "isomer_conductor_reached",
+            "1 if this process has the conductor, or a seat there, else 0: statements wait.",
+            f64::from(u8::from(trouble(engine).is_none())),
+        ),
         Figure::gauge("isomer_design_jobs", "Changes of the design under way.", jobs),
         Figure::gauge(
             "isomer_backups_missing",
@@ -47,6 +52,14 @@ pub(crate) fn figures(engine: &Engine) -> Vec<Figure> {
         Figure::gauge("isomer_reconfigurations", help, count).with("state", state)
     }));
     figures
+}
+
+/// Why statements wait or fail here at present, if they do.
+pub fn trouble(engine: &Engine) -> Option<String> {
+    let seat = engine.database().others().seat()?;
+    (!seat.is_seated).then(|| {
+        "this process has no seat: the one with the conductor is not reached, and none has taken its place".to_owned()
+    })
 }
 
 /// Figures of transactions and of their locks.

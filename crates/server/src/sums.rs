@@ -57,11 +57,11 @@ fn rows_here(engine: &Engine, view: &str) -> Vec<Vec<Datum>> {
     }
 }
 
-/// The rows of one of [`VIEWS`] of all processes, with the name of each process; it is NULL for the
-/// one with the conductor. Those of this process come first.
+/// The rows of one of [`VIEWS`] of all processes, with the name of each process; it is NULL if
+/// there is only this one. Those of this process come first.
 pub(crate) fn rows(engine: &Engine, view: &str) -> Vec<(Datum, Vec<Datum>)> {
     let named = |name: String| if name.is_empty() { Datum::Null } else { Datum::Text(name) };
-    let own = named(engine.database().others().name().to_owned());
+    let own = named(engine.database().others().name());
     let here = rows_here(engine, view).into_iter().map(|row| (own.clone(), row));
     let mut all: Vec<(Datum, Vec<Datum>)> = here.collect();
     for (name, reply) in ask(engine.database(), &Inquiry::Rows(view.to_owned())) {
@@ -96,7 +96,7 @@ fn load(engine: &Engine) -> Load {
 /// The loads of all processes with their names, this process first. Waits up to a second for those
 /// of others.
 pub(crate) fn loads(engine: &Engine) -> Vec<(String, Load)> {
-    let own = engine.database().others().name().to_owned();
+    let own = engine.database().others().name();
     let others = ask(engine.database(), &Inquiry::Load).into_iter();
     let others = others.filter_map(|(name, reply)| match reply {
         Some(OfGateway::Load(load)) => Some((name, load)),

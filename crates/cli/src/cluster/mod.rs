@@ -99,12 +99,15 @@ fn status(args: &StatusArgs) -> Result<(), Failure> {
     let (file, tls) = ClusterFile::whole(&args.config, args.name.as_deref(), limit)?;
     let header = ["process", "address", "sites", "role", "release", "state"];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
-    let mut is_whole = true;
+    let (mut is_whole, mut conductors) = (true, 0);
     for process in &file.processes {
         let Member { name, address, sites, .. } = &process.member;
         let answer = ask_status(name, address, tls.as_ref(), limit);
         let role = match answer.as_ref().map(|status| status.role) {
-            Ok(Role::Router) => "router",
+            Ok(Role::Router) => {
+                conductors += 1;
+                "router"
+            }
             Ok(Role::Standby) if process.joined => "has joined",
             Ok(Role::Standby) => "stands by",
             Ok(Role::Node) => "node",
@@ -115,6 +118,14 @@ fn status(args: &StatusArgs) -> Result<(), Failure> {
         rows.push(vec![name.clone(), address.clone(), shown(sites), role.into(), release, state]);
     }
     out::print(text::columns(&rows, 0));
+    if conductors == 0 {
+        eprintln!(
+            "no process that answers has the conductor, so statements wait; another process takes its place where the \
+             logs outlive theirs, or else start `{}`",
+            file.router().member.name
+        );
+        is_whole = false;
+    }
     if file.log.log.as_deref() == Some(NODES) {
         let (rows, troubles) = nodes::shown(&file, tls.as_ref(), Duration::from_secs(args.wait));
         out::print(format!("\nredo logs at the nodes\n{}", text::columns(&rows, 0)));

@@ -157,6 +157,7 @@ impl Ratings {
                 server: self.server.address(),
                 socket: Some(folder),
                 figures: Arc::new(move || engine.figures()),
+                trouble: Arc::new(|| None),
                 loads: Arc::new(move || asked.loads()),
                 clock: clock::now_us,
                 random: clock::random,

@@ -82,7 +82,8 @@ impl<'d> Others<'d> {
         // have some: by the term, and also without it.
         let first = self.database.now().0 / 1_000_000 % (1 << 22);
         let last = self.database.node.runtime.admission.term() << SEAT_BITS | first;
-        let desk = Arc::new(Desk::new(gateway.clone(), last));
+        let name = self.database.node.runtime.name();
+        let desk = Arc::new(Desk::new(gateway.clone(), name, last));
         if self.database.desk.set(desk.clone()).is_ok() {
             self.database.background.serve_gateways(&self.database.node.runtime, &desk);
             *self.database.node.runtime.desk.lock() = Some(desk);
@@ -127,13 +128,6 @@ impl<'d> Others<'d> {
         waited.unwrap_or_else(|why| Err(Error::Canceled { why, may_be_written: false }))
     }
 
-    /// Tells the gateways of all other processes, if the conductor is here, and does not wait.
-    pub fn mention(self, announcement: &[u8]) {
-        if let (None, Some(desk)) = (self.link(), self.database.desk.get()) {
-            desk.mention(announcement);
-        }
-    }
-
     /// Asks the layer above the conductor, which is in another process, for up to a time.
     ///
     /// # Errors
@@ -148,9 +142,10 @@ impl<'d> Others<'d> {
         }
     }
 
-    /// The name of this process among the gateways; empty if it has the conductor.
-    pub fn name(self) -> &'d str {
-        self.link().map_or("", |link| link.name())
+    /// The name of this process among the gateways; empty if it is the only one.
+    pub fn name(self) -> String {
+        let here = || self.database.node.runtime.name();
+        self.link().map_or_else(here, |link| link.name().to_owned())
     }
 
     /// Transactions and reads that found their rows at another site than the copy of the routing

@@ -133,6 +133,11 @@ impl Runtime {
         processes.into_values().collect::<Domains>().with_zones(zones.into_values())
     }
 
+    /// The name of this process among those of its cluster; empty without one.
+    pub(crate) fn name(&self) -> String {
+        self.wire.as_ref().and_then(|wire| wire.name()).unwrap_or_default()
+    }
+
     /// The zone of this process, if it has one.
     pub(crate) fn zone(&self) -> Option<String> {
         self.wire.as_ref()?.zone()

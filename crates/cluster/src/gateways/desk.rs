@@ -48,6 +48,8 @@ pub(crate) trait Serves: Send + Sync {
 /// See the [module documentation](self).
 pub struct Desk<T: Transport> {
     gateway: Arc<Gateway<T>>,
+    /// The name of this process.
+    name: String,
     seats: Mutex<Seats>,
     listener: OnceLock<Arc<dyn Listener>>,
     /// The number of samples so far.
@@ -107,13 +109,13 @@ pub struct SeatShown {
 }
 
 impl<T: Transport> Desk<T> {
-    /// A desk beside the gateway of the conductor's process. Its first seat has a number above
-    /// `last`, which no seat of an earlier conductor should have.
-    pub(crate) fn new(gateway: Arc<Gateway<T>>, last: Seat) -> Desk<T> {
+    /// A desk beside the gateway of the conductor's process, which has this name. Its first seat
+    /// has a number above `last`, which no seat of an earlier conductor should have.
+    pub(crate) fn new(gateway: Arc<Gateway<T>>, name: String, last: Seat) -> Desk<T> {
         let (taken, inquiries, ended, left, waiting) = Default::default();
         let seats = Seats { last, taken, inquiries, ended, left, waiting };
         let (listener, heard, wanted) = Default::default();
-        Desk { gateway, seats: Mutex::new(seats), listener, heard, wanted }
+        Desk { gateway, name, seats: Mutex::new(seats), listener, heard, wanted }
     }
 
     /// Sets the listener of the conductor's process. May be called once.
@@ -233,11 +235,6 @@ impl<T: Transport> Desk<T> {
         number
     }
 
-    /// Tells all gateways of other processes, and does not wait.
-    pub(crate) fn mention(&self, announcement: &[u8]) {
-        self.conductor().news.add(|| News::Announced(0, announcement.to_vec()));
-    }
-
     /// Waits until an announcement has taken effect at all gateways but that of `but`: see
     /// [`Listener::past`].
     pub(crate) async fn until_past(&self, but: Seat, number: u64) {
@@ -352,7 +349,8 @@ impl<T: Transport> Desk<T> {
         let mut asking = Asking { desk: self, number: Some(number) };
         self.conductor().news.add(|| News::Asked(from, number, question.to_vec()));
         let own = self.listener.get().filter(|_| from != 0);
-        let own = own.map(|own| Replied { name: String::new(), reply: Some(own.reply(question)) });
+        let own =
+            own.map(|own| Replied { name: self.name.clone(), reply: Some(own.reply(question)) });
         poll_fn(|cx| {
             let mut seats = self.seats.lock();
             let is_there = |seat| seats.taken.contains_key(&seat);

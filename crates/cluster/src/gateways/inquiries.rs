@@ -23,7 +23,7 @@ pub(super) const REPLY_NS: u64 = 1_000_000_000;
 /// A gateway's reply to a question.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Replied {
-    /// The name of its process; empty for the process with the conductor.
+    /// The name of its process; empty without one.
     pub name: String,
     /// `None` if it gave none in time.
     pub reply: Option<Vec<u8>>,

@@ -80,6 +80,11 @@ pub trait Wire: Send + Sync {
         None
     }
 
+    /// The name of this process, if it has one.
+    fn name(&self) -> Option<String> {
+        None
+    }
+
     /// The zone of this process, if it has one.
     fn zone(&self) -> Option<String> {
         None

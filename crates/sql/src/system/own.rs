@@ -238,7 +238,7 @@ static COMMENTS: &[(&str, &str, &[&str])] = &[
         "Plans that wait for an operator, and those that were decided.",
         &[
             "number, for APPROVE and REJECT",
-            "\"waits\", or the decision",
+            "\"proposed\", or what has become of it",
             "time of the proposal",
             "end of its validity",
             "reason for it",
@@ -347,7 +347,7 @@ static COMMENTS: &[(&str, &str, &[&str])] = &[
         "gateways",
         "Processes that run SQL, as the process with the conductor sees them.",
         &[
-            "node; NULL for the process with the conductor",
+            "process; NULL if there is only one",
             "true for the process with the conductor",
             "time since its last message, in milliseconds",
             "changes of the design that it has not acknowledged",
@@ -422,7 +422,7 @@ static COMMENTS: &[(&str, &str, &[&str])] = &[
         "all_metrics",
         "Metrics of all processes that run SQL.",
         &[
-            "node; NULL for the process with the conductor",
+            "process; NULL if there is only one",
             "name",
             "labels",
             "kind: counter, gauge or histogram",
