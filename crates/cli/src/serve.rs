@@ -20,8 +20,8 @@ use isomer_net::{Net, Role};
 use isomer_plan::elastic::{Fleet, Options as Elasticity};
 use isomer_plan::learned::{Mode, Tuning};
 use isomer_server::{
-    Decider, Engine, Noted, Restarts, Server, ServerOptions, Source, Tls, Trust, keep_decisions,
-    keep_histories, let_restart, note_events, take_over,
+    Decider, Engine, Historian, Restarts, Server, ServerOptions, Source, Tls, Trust, let_restart,
+    take_over,
 };
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -366,7 +366,7 @@ fn serve(
         tracing::info!("{note}");
     }
     if !engine.database().is_gateway_only() {
-        begin_to_conduct(args, engine, net.as_ref(), survive)?;
+        begin_to_conduct(engine, net.as_ref(), survive);
         let is_new = engine.database().is_new() && !is_successor;
         if is_new && args.autopilot.is_none() {
             let auto = Mode::Auto.to_string();
@@ -432,7 +432,7 @@ fn serve(
         tracing::info!("{}", autopilot(engine.autopilot()));
     }
     let_restart(engine, restarts(net.as_ref(), stop));
-    let mut noted = Noted::default();
+    let historian = Historian::start(engine).map_err(Failure::failed)?;
     let mut kept = clock::now_us();
     #[cfg(feature = "console")]
     let _console = console((args, listen.http), engine, (address, socket.as_deref()), of_console)?;
@@ -447,9 +447,8 @@ fn serve(
             tracing::warn!("this process takes the place of the one that had the conductor");
             take_over(engine).map_err(|error| Failure::of_engine(&error))?;
             tracing::info!("this process has the conductor");
-            begin_to_conduct(args, engine, cluster.as_ref(), survive)?;
+            begin_to_conduct(engine, cluster.as_ref(), survive);
         }
-        note_events(engine, &mut noted);
         for node in watch.iter_mut().flat_map(Watch::look) {
             server.end_passed_by(&node);
         }
@@ -460,7 +459,6 @@ fn serve(
             kept = clock::now_us();
         }
     }
-    keep_decisions(engine);
     stop.begin_to_stop();
     tracing::info!(clients = server.connected(), "stopping");
     if let Some(longest) = stop.restarts() {
@@ -470,7 +468,7 @@ fn serve(
         }
     }
     server.stop();
-    drop(server);
+    drop((server, historian));
     if let Some(why) = lost {
         return Err(Failure::failed(why));
     }
@@ -484,20 +482,12 @@ fn serve(
 }
 
 /// Does what only the process with the conductor does.
-fn begin_to_conduct(
-    args: &ServeArgs,
-    engine: &Arc<Engine>,
-    net: Option<&Arc<Net>>,
-    survive: bool,
-) -> Result<(), Failure> {
+fn begin_to_conduct(engine: &Arc<Engine>, net: Option<&Arc<Net>>, survive: bool) {
     if let Some(net) = net {
         let of = Arc::downgrade(engine);
         net.set_known(move || {
             of.upgrade().map_or_else(BTreeSet::new, |engine| engine.database().sites_with_rows())
         });
-    }
-    if let Err(error) = keep_histories(engine, &args.data) {
-        tracing::error!("histories are not kept: {}: {error}", args.data.display());
     }
     if net.is_some() && survive {
         let least = Backups { count: 1, on_disk: true };
@@ -505,7 +495,6 @@ fn begin_to_conduct(
             tracing::warn!("definitions have no backup: {error}");
         }
     }
-    Ok(())
 }
 
 /// The process's place in a cluster, if it is in one.
@@ -667,7 +656,7 @@ fn console(
              can reach it; use --trust owner, or listen at 127.0.0.1"
         )));
     }
-    let (engine, asked) = (engine.clone(), engine.clone());
+    let [engine, asked, troubled] = [(); 3].map(|()| engine.clone());
     let server = match server.ip().is_unspecified() {
         true => SocketAddr::from((Ipv4Addr::LOCALHOST, server.port())),
         false => server,
@@ -679,6 +668,7 @@ fn console(
         server,
         socket: socket.filter(|_| trusts_socket).map(Path::to_owned),
         figures: Arc::new(move || engine.figures()),
+        trouble: Arc::new(move || isomer_server::trouble(&troubled)),
         loads: Arc::new(move || asked.loads()),
         clock: clock::now_us,
         random: clock::random,

@@ -4,11 +4,11 @@
 //! An action is a statement about the design, the server, or roles and their rights, with its
 //! outcome: `ok`, or the error. Texts have `?` in place of literals where these may be secrets.
 //!
-//! With several gateways, each has the actions at all of them: see [`crate::trail`].
+//! Each gateway writes those of its clients, and reads those of all: see [`crate::histories`].
 
 use crate::chronicle::{Event, clipped, us};
-use crate::engine::{Engine, Told, mention};
-use crate::trail;
+use crate::engine::Engine;
+use crate::histories::{actions, until_written};
 use isomer_sql::SqlError;
 use isomer_sql::datum::Datum;
 
@@ -23,30 +23,14 @@ pub(crate) fn note(
         Ok(()) => "ok".to_owned(),
         Err(error) => format!("{} {}", error.code, error.message),
     };
-    let event = Event::Action {
+    let turn = engine.chronicle.add(Event::Action {
         at_us: us(engine.database().now()),
         user: user.to_owned(),
         client: client.to_owned(),
         action: clipped(action),
         outcome: clipped(&outcome),
-    };
-    engine.chronicle.add(event.clone());
-    match engine.database().is_gateway_only() {
-        true => {
-            engine.chronicle.send([event]);
-            trail::send(engine.database(), &engine.chronicle);
-        }
-        false => mention(engine, &Told::Noted(vec![event])),
-    }
-}
-
-/// Keeps the actions of a gateway of another process, and passes them on to all others.
-pub(crate) fn keep(engine: &Engine, actions: Vec<Event>) {
-    let is_new = |action: &Event| engine.chronicle.learn(action);
-    let new: Vec<Event> = actions.into_iter().filter(is_new).collect();
-    if !new.is_empty() {
-        mention(engine, &Told::Noted(new));
-    }
+    });
+    until_written(engine, turn);
 }
 
 pub(crate) fn audit_rows(engine: &Engine) -> Vec<Vec<Datum>> {
@@ -60,7 +44,7 @@ pub(crate) fn audit_rows(engine: &Engine) -> Vec<Vec<Datum>> {
         ]),
         _ => None,
     };
-    engine.chronicle.last(2).into_iter().filter_map(row).collect()
+    actions(engine).into_iter().filter_map(row).collect()
 }
 
 pub(crate) fn failover_rows(engine: &Engine) -> Vec<Vec<Datum>> {
@@ -70,5 +54,5 @@ pub(crate) fn failover_rows(engine: &Engine) -> Vec<Vec<Datum>> {
         }
         _ => None,
     };
-    engine.chronicle.last(1).into_iter().filter_map(row).collect()
+    engine.chronicle.failovers().into_iter().filter_map(row).collect()
 }

@@ -160,7 +160,7 @@ impl Engine {
                 shown_key.map_or(Datum::Null, Datum::Text),
             ])
         };
-        self.chronicle.last(0).into_iter().filter_map(row).collect()
+        self.chronicle.changes().into_iter().filter_map(row).collect()
     }
 
     pub(crate) fn job_rows(&self) -> Vec<Vec<Datum>> {

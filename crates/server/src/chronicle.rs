@@ -1,23 +1,22 @@
-//! The database's history with times, kept on disk: changes of the design, failovers,
-//! what operators did, and their plans.
+//! The histories of a server: changes of the design, failovers, plans of operators, and what
+//! operators did.
 //!
 //! ```text
-//!   change ───┐                      ┌─▶ isomer.changes
-//!   failover ─┤                      ├─▶ isomer.failovers
-//!   operator ─┼─▶ the last of each ──┼─▶ isomer.audit
-//!   plan ─────┘       │              └─▶ isomer.reconfigurations, after those of this start
-//!                     ▼
-//!                history.jsonl: a line of JSON each
+//!   change ───┐  the last of each, where the conductor is ──▶ isomer.changes, isomer.failovers
+//!   failover ─┼─────┤
+//!   plan ─────┘     │  isomer.reconfigurations shows them after those of this start
+//!                   ▼
+//!   action ───▶ unwritten ──▶ isomer_history ([`crate::histories`]) ──▶ isomer.audit
 //! ```
 //!
-//! **Plans** have a line when they are first seen, and one when they have ended. A plan with only
+//! **Plans** have an event when they are first seen, and one when they have ended. A plan with only
 //! the first was interrupted by the end of its process.
 //!
-//! **Bounds.** The last [`KEPT_MAX`] events of each kind are kept. A file of more than
-//! [`BYTES_MAX`] is written anew with these, under another name that is then renamed.
+//! **Numbers** of changes go on where the table ends. So changes wait for their numbers, and are
+//! not shown, until the table was read ([`Chronicle::begin`]).
 //!
-//! **Durability.** Lines are written without a sync, because redo logs have the changes themselves.
-//! A power cut may lose the last lines, and a line that is cut off is ignored.
+//! **Bounds.** The last [`KEPT_MAX`] events of each kind are kept. While commits wait, twice as
+//! many rows are kept unwritten, and of these at most [`DENIED_MAX`] actions that were refused.
 
 use isomer_cluster::{ChangeEvent, FailedOver};
 use isomer_design::{Key, TableId, Time};
@@ -25,20 +24,40 @@ use isomer_sql::code;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
 
 /// Events of each kind that are kept.
 pub(crate) const KEPT_MAX: usize = 1000;
-/// Of these, the most actions that were refused for lack of rights.
-const DENIED_MAX: usize = 200;
-/// A file with more bytes, and twice of what is kept, is written anew.
-const BYTES_MAX: u64 = 4 << 20;
+/// Of these, the most actions that were refused for lack of rights: a role without rights must not
+/// push out the actions of others.
+pub(crate) const DENIED_MAX: usize = 200;
 /// Texts are cut to this.
 const TEXT_BYTES_MAX: usize = 4096;
-/// The name of the file in the data folder.
-const NAME: &str = "history.jsonl";
+
+/// The kinds of what a history has.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Kind {
+    Change,
+    Failover,
+    Plan,
+    Action,
+    /// The rows of `isomer.decisions` and `isomer.proposals`: see [`crate::remembered`].
+    Decision,
+    Proposal,
+}
+
+impl Kind {
+    /// The name in the table.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Change => "change",
+            Kind::Failover => "failover",
+            Kind::Plan => "plan",
+            Kind::Action => "action",
+            Kind::Decision => "decision",
+            Kind::Proposal => "proposal",
+        }
+    }
+}
 
 /// An event.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -85,33 +104,33 @@ pub(crate) struct PlanTold {
 }
 
 impl Event {
-    fn at_us(&self) -> i64 {
-        match self {
-            Event::Change { at_us, .. }
-            | Event::Failover { at_us, .. }
-            | Event::Action { at_us, .. } => *at_us,
-            Event::Plan(plan) => plan.begun_us,
-        }
-    }
-
     /// True for an action that was refused for lack of rights.
-    fn is_denied(&self) -> bool {
+    pub(crate) fn is_denied(&self) -> bool {
         matches!(self, Event::Action { outcome, .. } if outcome.starts_with(code::INSUFFICIENT_PRIVILEGE))
     }
 
-    fn kind(&self) -> usize {
+    fn kind(&self) -> Kind {
         match self {
-            Event::Change { .. } => 0,
-            Event::Failover { .. } => 1,
-            Event::Action { .. } => 2,
-            Event::Plan(_) => 3,
+            Event::Change { .. } => Kind::Change,
+            Event::Failover { .. } => Kind::Failover,
+            Event::Plan(_) => Kind::Plan,
+            Event::Action { .. } => Kind::Action,
         }
     }
 
-    /// A change that was made.
-    pub(crate) fn change(number: u64, event: &ChangeEvent) -> Event {
+    /// Its order among those of its kind: a number, or a time.
+    fn order(&self) -> i64 {
+        match self {
+            Event::Change { number, .. } => *number as i64,
+            Event::Plan(plan) => plan.number as i64,
+            Event::Failover { at_us, .. } | Event::Action { at_us, .. } => *at_us,
+        }
+    }
+
+    /// A change that was made, and waits for its number.
+    fn change(event: &ChangeEvent) -> Event {
         Event::Change {
-            number,
+            number: 0,
             at_us: us(event.begun) + (event.took_ns / 1000) as i64,
             text: clipped(&event.text),
             reason: clipped(&event.reason),
@@ -119,14 +138,6 @@ impl Event {
             table: event.change.table().map(|table| table.0),
             key: event.change.start().map(|key| key.as_bytes().to_vec()),
         }
-    }
-}
-
-impl PlanTold {
-    /// True if an event tells of the same plan.
-    fn is_of(&self, event: &Event) -> bool {
-        let key = |plan: &PlanTold| (plan.number, plan.begun_us);
-        matches!(event, Event::Plan(plan) if key(plan) == key(self))
     }
 }
 
@@ -143,18 +154,19 @@ pub(crate) fn clipped(text: &str) -> String {
     text[..text.floor_char_boundary(TEXT_BYTES_MAX)].to_owned()
 }
 
-#[derive(Default)]
-struct Kept {
-    last: [VecDeque<Event>; 4],
-    /// The number of the last change.
-    changes: u64,
-    /// With its size, and that from which on it is written anew.
-    file: Option<(File, PathBuf, [u64; 2])>,
-    /// Actions that the gateway of the conductor's process may not have.
-    unsent: Vec<Event>,
-    /// Events of this process that were not told to other gateways; no actions, which statements
-    /// tell by themselves.
-    news: Vec<Event>,
+/// A row of the table: its kind, its order among those of the kind, and what tells apart those of
+/// one order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Place(pub(crate) Kind, pub(crate) i64, pub(crate) i64);
+
+/// A row that is to be written; without a text it is deleted.
+#[derive(Clone, Debug)]
+pub(crate) struct Unwritten {
+    /// Counts all of them.
+    pub(crate) turn: u64,
+    pub(crate) place: Place,
+    pub(crate) text: Option<String>,
+    is_denied: bool,
 }
 
 /// The part of the present state that the histories have.
@@ -166,108 +178,122 @@ pub struct Noted {
     pub(crate) plans: BTreeMap<u64, bool>,
     /// Proposals by number, with their states.
     pub(crate) proposals: Vec<(u64, &'static str)>,
+    /// The number of decisions.
+    pub(crate) decisions: u64,
+}
+
+#[derive(Default)]
+struct Kept {
+    changes: VecDeque<Event>,
+    failovers: VecDeque<Event>,
+    plans: BTreeMap<u64, PlanTold>,
+    /// The number of the last change, once the table was read.
+    last: Option<u64>,
+    /// Changes that wait for their numbers.
+    early: VecDeque<Event>,
+    unwritten: VecDeque<Unwritten>,
+    /// The number of unwritten rows until now.
+    turns: u64,
 }
 
 /// See the [module documentation](self).
-#[derive(Default)]
 pub(crate) struct Chronicle {
+    /// Tells apart the events of different processes at one time.
+    process: i32,
     kept: Mutex<Kept>,
 }
 
 impl Kept {
+    /// Keeps an event where it is shown.
     fn take(&mut self, event: Event) {
-        if let Event::Change { number, .. } = &event {
-            self.changes = self.changes.max(*number);
-        }
-        let last = &mut self.last[event.kind()];
-        if let Event::Plan(plan) = &event {
-            last.retain(|other| !plan.is_of(other));
-        }
-        // Those of other gateways may arrive late.
-        let at = match event {
-            Event::Change { .. } => last.len(),
-            _ => last.partition_point(|other| other.at_us() <= event.at_us()),
+        let last = match event {
+            Event::Change { .. } => &mut self.changes,
+            Event::Failover { .. } => &mut self.failovers,
+            Event::Plan(plan) => {
+                self.plans.insert(plan.number, plan);
+                if self.plans.len() > KEPT_MAX {
+                    self.plans.pop_first();
+                }
+                return;
+            }
+            // The table is asked for these.
+            Event::Action { .. } => return,
         };
-        // A role without rights cannot push out the actions of others.
-        let is_over = event.is_denied()
-            && last.iter().filter(|event| event.is_denied()).count() >= DENIED_MAX;
-        last.insert(at, event);
-        let oldest = last.iter().position(Event::is_denied).filter(|_| is_over);
-        if let Some(at) = oldest {
-            last.remove(at);
-        } else if last.len() > KEPT_MAX {
+        last.push_back(event);
+        if last.len() > KEPT_MAX {
             last.pop_front();
         }
     }
 
-    /// True if an event is kept, or older than all that are kept.
-    fn knows(&self, event: &Event) -> bool {
-        let last = &self.last[event.kind()];
-        let is_old = |first: &Event| last.len() == KEPT_MAX && event.at_us() < first.at_us();
-        last.front().is_some_and(is_old) || last.contains(event)
+    fn write(&mut self, place: Place, text: Option<String>, is_denied: bool) {
+        self.turns += 1;
+        self.unwritten.push_back(Unwritten { turn: self.turns, place, text, is_denied });
+        let denied = self.unwritten.iter().filter(|row| row.is_denied).count();
+        let oldest = match () {
+            () if denied > DENIED_MAX => self.unwritten.iter().position(|row| row.is_denied),
+            () if self.unwritten.len() > 2 * KEPT_MAX => Some(0),
+            () => None,
+        };
+        oldest.and_then(|at| self.unwritten.remove(at));
     }
 
-    /// Writes the file anew, with what is kept.
-    fn rewrite(&mut self, path: PathBuf) -> io::Result<()> {
-        let mut text = String::new();
-        for event in self.last.iter().flatten() {
-            text += &line(event);
+    fn add(&mut self, event: Event, process: i32) {
+        let kind = event.kind();
+        let apart = match kind {
+            // Their numbers are unique.
+            Kind::Change | Kind::Plan => 0,
+            _ => i64::from(process) << 32 | (self.turns & u64::from(u32::MAX)) as i64,
+        };
+        let text = serde_json::to_string(&event).expect("numbers and texts can be written");
+        self.write(Place(kind, event.order(), apart), Some(text), event.is_denied());
+        self.take(event);
+    }
+
+    fn number(&mut self, mut event: Event) -> Option<Event> {
+        let last = self.last.as_mut()?;
+        if let Event::Change { number, .. } = &mut event {
+            *last += 1;
+            *number = *last;
         }
-        let new = path.with_extension("new");
-        fs::write(&new, &text)?;
-        fs::rename(&new, &path)?;
-        let file = OpenOptions::new().append(true).open(&path)?;
-        let bytes = text.len() as u64;
-        self.file = Some((file, path, [bytes, BYTES_MAX.max(2 * bytes)]));
-        Ok(())
+        Some(event)
     }
-
-    fn write(&mut self, event: &Event) -> io::Result<()> {
-        let Some((file, path, [bytes, most])) = &mut self.file else { return Ok(()) };
-        let line = line(event);
-        file.write_all(line.as_bytes())?;
-        *bytes += line.len() as u64;
-        let path = (bytes > most).then(|| path.clone());
-        path.map_or(Ok(()), |path| self.rewrite(path))
-    }
-}
-
-fn line(event: &Event) -> String {
-    let mut line = serde_json::to_string(event).unwrap_or_default();
-    line.push('\n');
-    line
 }
 
 impl Chronicle {
-    /// Reads what the data folder has, and writes there from now on.
-    ///
-    /// # Errors
-    /// If the file cannot be read or written.
-    pub(crate) fn open(&self, folder: &Path) -> io::Result<()> {
-        let path = folder.join(NAME);
-        let text = match fs::read(&path) {
-            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(error),
-        };
+    /// The chronicle of a process, which has a number of its own.
+    pub(crate) fn new(process: i32) -> Chronicle {
+        Chronicle { process, kept: Mutex::default() }
+    }
+
+    /// Begins with the events of the table, in their order.
+    pub(crate) fn begin(&self, events: impl IntoIterator<Item = Event>) {
         let mut kept = self.kept.lock();
-        let since: Vec<Event> = kept.last.iter_mut().flat_map(std::mem::take).collect();
-        let before: Vec<Event> =
-            text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-        before.into_iter().for_each(|event| kept.take(event));
-        for event in since {
-            if !kept.knows(&event) {
-                kept.take(event);
+        let mut last = 0;
+        for event in events {
+            if let Event::Change { number, .. } = &event {
+                last = last.max(*number);
             }
+            kept.take(event);
         }
-        kept.rewrite(path)
+        kept.last = Some(last);
+        for event in std::mem::take(&mut kept.early) {
+            let numbered = kept.number(event).expect("the table was read");
+            kept.add(numbered, self.process);
+        }
     }
 
     /// A change of the design took effect.
     pub(crate) fn changed(&self, event: &ChangeEvent) {
         let mut kept = self.kept.lock();
-        let event = Event::change(kept.changes + 1, event);
-        kept.add(event);
+        let event = Event::change(event);
+        if kept.last.is_none() {
+            kept.early.push_back(event);
+            if kept.early.len() > KEPT_MAX {
+                kept.early.pop_front();
+            }
+        } else if let Some(event) = kept.number(event) {
+            kept.add(event, self.process);
+        }
     }
 
     /// Notes sites that others have taken over from since the last call, and those that serve
@@ -280,9 +306,10 @@ impl Chronicle {
     ) {
         let at_us = us(now);
         for it in failed {
-            let site = it.site.to_string();
-            if !known.contains(&site) {
-                self.add(Event::Failover { at_us, site, text: clipped(&it.to_string()) });
+            let (site, text) = (it.site.to_string(), clipped(&it.to_string()));
+            // The last conductor may have noted it.
+            if !known.contains(&site) && self.last_of(&site).as_ref() != Some(&text) {
+                self.add(Event::Failover { at_us, site, text });
             }
         }
         let sites: BTreeSet<String> = failed.iter().map(|it| it.site.to_string()).collect();
@@ -293,85 +320,49 @@ impl Chronicle {
         *known = sites;
     }
 
-    /// The events since the last call that other gateways do not have; no actions.
-    pub(crate) fn take_news(&self) -> Vec<Event> {
-        std::mem::take(&mut self.kept.lock().news)
-    }
-
-    /// All events that are kept.
-    pub(crate) fn all(&self) -> Vec<Event> {
-        self.kept.lock().last.iter().flatten().cloned().collect()
-    }
-
-    /// The plans of operators, the oldest first.
-    pub(crate) fn plans(&self) -> Vec<PlanTold> {
-        let plan = |event| match event {
-            Event::Plan(plan) => Some(plan),
+    /// The last event of a site.
+    fn last_of(&self, of: &str) -> Option<String> {
+        self.kept.lock().failovers.iter().rev().find_map(|event| match event {
+            Event::Failover { site, text, .. } if site == of => Some(text.clone()),
             _ => None,
-        };
-        self.last(3).into_iter().filter_map(plan).collect()
+        })
     }
 
-    /// Anything else happened.
-    pub(crate) fn add(&self, event: Event) {
-        self.kept.lock().add(event);
-    }
-
-    /// Adds an event that another gateway has noted. Returns false if it is known.
-    pub(crate) fn learn(&self, event: &Event) -> bool {
+    /// Anything else happened. Returns the turn of its row.
+    pub(crate) fn add(&self, event: Event) -> u64 {
         let mut kept = self.kept.lock();
-        let is_new = !kept.knows(event);
-        if is_new {
-            kept.keep(event.clone());
-        }
-        is_new
+        kept.add(event, self.process);
+        kept.turns
     }
 
-    /// Adds events of other gateways that are not known yet.
-    pub(crate) fn learn_all(&self, events: &[Event]) {
-        events.iter().for_each(|event| {
-            self.learn(event);
-        });
+    /// A row of a view is new or has changed, or is to be deleted.
+    pub(crate) fn put(&self, kind: Kind, number: i64, text: Option<String>) {
+        self.kept.lock().write(Place(kind, number, 0), text, false);
     }
 
-    /// The conductor's gateway may not have these actions, and they are to be sent to it.
-    pub(crate) fn send(&self, actions: impl IntoIterator<Item = Event>) {
-        let unsent = &mut self.kept.lock().unsent;
-        unsent.extend(actions);
-        let over = unsent.len().saturating_sub(KEPT_MAX);
-        unsent.drain(..over);
+    /// The oldest rows that are not written, at most `most`.
+    pub(crate) fn unwritten(&self, most: usize) -> Vec<Unwritten> {
+        self.kept.lock().unwritten.iter().take(most).cloned().collect()
     }
 
-    /// The actions that are to be sent.
-    pub(crate) fn unsent(&self) -> Vec<Event> {
-        self.kept.lock().unsent.clone()
+    /// Rows were written, up to this turn.
+    pub(crate) fn has_written(&self, turn: u64) {
+        self.kept.lock().unwritten.retain(|row| row.turn > turn);
     }
 
-    /// The conductor's gateway has these actions.
-    pub(crate) fn has_sent(&self, sent: &[Event]) {
-        self.kept.lock().unsent.retain(|action| !sent.contains(action));
+    /// The last changes, the oldest first.
+    pub(crate) fn changes(&self) -> Vec<Event> {
+        self.kept.lock().changes.iter().cloned().collect()
     }
 
-    /// The last events of a kind, the oldest first: changes are 0, failovers 1, actions 2, plans 3.
-    pub(crate) fn last(&self, kind: usize) -> Vec<Event> {
-        self.kept.lock().last[kind].iter().cloned().collect()
-    }
-}
-
-impl Kept {
-    fn add(&mut self, event: Event) {
-        if !matches!(event, Event::Action { .. }) {
-            self.news.push(event.clone());
-            let over = self.news.len().saturating_sub(KEPT_MAX);
-            self.news.drain(..over);
-        }
-        self.keep(event);
+    /// The last failovers, the oldest first.
+    pub(crate) fn failovers(&self) -> Vec<Event> {
+        self.kept.lock().failovers.iter().cloned().collect()
     }
 
-    fn keep(&mut self, event: Event) {
-        // A full disk must not stop the database: what is kept in memory is shown all the same.
-        let _ = self.write(&event);
-        self.take(event);
+    /// The last plans of operators, the oldest first.
+    pub(crate) fn plans(&self) -> Vec<PlanTold> {
+        self.kept.lock().plans.values().cloned().collect()
     }
 }
 
@@ -379,102 +370,82 @@ impl Kept {
 mod tests {
     use super::*;
 
-    fn action(at_us: i64) -> Event {
-        let [user, client, action, outcome] = ["ann", "", "checkpoint", "ok"].map(str::to_owned);
-        Event::Action { at_us, user, client, action, outcome }
+    fn action(at_us: i64, outcome: &str) -> Event {
+        let [user, client, action] = ["ann", "", "checkpoint"].map(str::to_owned);
+        Event::Action { at_us, user, client, action, outcome: outcome.to_owned() }
+    }
+
+    fn places(chronicle: &Chronicle) -> Vec<Place> {
+        chronicle.unwritten(usize::MAX).iter().map(|row| row.place).collect()
+    }
+
+    fn change(number: u64) -> Event {
+        let (text, reason) = ("split t at 5".to_owned(), String::new());
+        Event::Change { number, at_us: 1, text, reason, took_us: 1.0, table: None, key: None }
     }
 
     #[test]
-    fn events_survive_a_restart_and_a_line_that_is_cut_off() {
-        let folder = tempfile::TempDir::new().expect("a folder");
-        let first = Chronicle::default();
-        first.add(action(1));
-        first.open(folder.path()).expect("a file");
-        first.add(action(2));
-        let path = folder.path().join(NAME);
-        let mut text = fs::read_to_string(&path).expect("a file");
-        text += "{\"kind\":\"action\",\"at_us\":3,\"us";
-        fs::write(&path, text).expect("written");
-        let second = Chronicle::default();
-        second.open(folder.path()).expect("it is read");
-        assert_eq!(second.last(2), [action(1), action(2)]);
+    fn changes_get_numbers_after_those_of_the_table() {
+        let chronicle = Chronicle::new(1);
+        chronicle.kept.lock().early.push_back(change(0));
+        assert_eq!(chronicle.changes(), [], "its number is not known yet");
+        chronicle.begin([change(3), change(4)]);
+        assert_eq!(chronicle.changes(), [change(3), change(4), change(5)]);
+        assert_eq!(places(&chronicle), [Place(Kind::Change, 5, 0)], "the others are there");
+    }
+
+    #[test]
+    fn rows_are_unwritten_until_they_are_written() {
+        let chronicle = Chronicle::new(1);
+        (1..=3).for_each(|at| chronicle.add(action(at, "ok")));
+        let two = chronicle.unwritten(2);
+        chronicle.add(action(4, "ok"));
+        chronicle.has_written(two[1].turn);
+        let left: Vec<i64> = places(&chronicle).iter().map(|place| place.1).collect();
+        assert_eq!(left, [3, 4]);
+        let at_once = [Chronicle::new(1), Chronicle::new(2)].map(|chronicle| {
+            chronicle.add(action(7, "ok"));
+            chronicle.add(action(7, "ok"));
+            places(&chronicle)
+        });
+        let apart: BTreeSet<Place> = at_once.into_iter().flatten().collect();
+        assert_eq!(apart.len(), 4, "each has a place of its own");
     }
 
     #[test]
     fn refused_actions_push_out_each_other_only() {
-        let chronicle = Chronicle::default();
-        chronicle.add(action(1));
-        for at_us in 2..3000 {
-            let (user, client) = ("eve".to_owned(), String::new());
-            let (action, outcome) = ("checkpoint".to_owned(), "42501 no".to_owned());
-            chronicle.add(Event::Action { at_us, user, client, action, outcome });
-        }
-        let kept = chronicle.last(2);
-        assert_eq!((kept.len(), &kept[0]), (1 + DENIED_MAX, &action(1)));
+        let chronicle = Chronicle::new(1);
+        chronicle.add(action(1, "ok"));
+        (2..3000).for_each(|at| chronicle.add(action(at, "42501 no")));
+        let kept = places(&chronicle);
+        assert_eq!((kept.len(), kept[0].1), (1 + DENIED_MAX, 1));
+        (0..3000).for_each(|at| chronicle.add(action(at, "ok")));
+        assert_eq!(places(&chronicle).len(), 2 * KEPT_MAX);
     }
 
     #[test]
     fn a_plan_is_kept_once_as_it_was_told_last() {
-        let folder = tempfile::TempDir::new().expect("a folder");
-        let plan = |number, begun_us, ended_us: Option<i64>| {
-            let (reason, plan) = ("it grows".to_owned(), "split t at 5".to_owned());
-            let state = if ended_us.is_some() { "done" } else { "running" }.to_owned();
-            let (quiet_p99_us, p99_us, error) = (None, Some(9.5), None);
-            Event::Plan(PlanTold {
-                number,
-                reason,
-                state,
-                changes: 1,
-                made: 1,
-                rows: 0,
-                bytes: 0,
-                begun_us,
-                ended_us,
-                error,
-                plan,
-                quiet_p99_us,
-                p99_us,
-            })
+        let plan = |number, ended_us: Option<i64>| PlanTold {
+            number,
+            reason: "it grows".to_owned(),
+            state: if ended_us.is_some() { "done" } else { "running" }.to_owned(),
+            changes: 1,
+            made: 1,
+            rows: 0,
+            bytes: 0,
+            begun_us: 10,
+            ended_us,
+            error: None,
+            plan: "split t at 5".to_owned(),
+            quiet_p99_us: None,
+            p99_us: Some(9.5),
         };
-        let first = Chronicle::default();
-        first.open(folder.path()).expect("a file");
-        for event in [plan(1, 10, None), plan(2, 20, None), plan(1, 10, Some(30))] {
-            first.add(event);
+        let chronicle = Chronicle::new(1);
+        for plan in [plan(1, None), plan(2, None), plan(1, Some(30))] {
+            chronicle.add(Event::Plan(plan));
         }
-        let second = Chronicle::default();
-        second.open(folder.path()).expect("it is read");
-        let told: Vec<_> = second.plans().iter().map(|it| (it.number, it.ended_us)).collect();
+        let told: Vec<_> = chronicle.plans().iter().map(|it| (it.number, it.ended_us)).collect();
         assert_eq!(told, [(1, Some(30)), (2, None)], "the second was interrupted");
-    }
-
-    #[test]
-    fn actions_of_other_gateways_are_kept_once_and_in_the_order_of_their_times() {
-        let folder = tempfile::TempDir::new().expect("a folder");
-        let first = Chronicle::default();
-        first.open(folder.path()).expect("a file");
-        first.add(action(2));
-        assert!(first.learn(&action(1)) && !first.learn(&action(1)) && !first.learn(&action(2)));
-        assert_eq!(first.last(2), [action(1), action(2)]);
-        // A process that has joined before it opens its file.
-        let second = Chronicle::default();
-        assert!(second.learn(&action(2)) && second.learn(&action(3)));
-        second.open(folder.path()).expect("it is read");
-        assert_eq!(second.last(2), [action(1), action(2), action(3)]);
-        second.send([action(2), action(3)]);
-        second.has_sent(&[action(2)]);
-        assert_eq!(second.unsent(), [action(3)]);
-    }
-
-    #[test]
-    fn the_last_events_are_kept_in_a_bounded_file() {
-        let folder = tempfile::TempDir::new().expect("a folder");
-        let chronicle = Chronicle::default();
-        chronicle.open(folder.path()).expect("a file");
-        for at in 0..60_000 {
-            chronicle.add(action(at));
-        }
-        assert_eq!(chronicle.last(2).len(), KEPT_MAX);
-        let bytes = fs::metadata(folder.path().join(NAME)).expect("a file").len();
-        assert!(bytes <= BYTES_MAX + 1000, "{bytes}");
+        assert_eq!(places(&chronicle)[0], places(&chronicle)[2], "it is one row");
     }
 }

@@ -11,20 +11,18 @@
 //! show what the asked process knows: its statements, its sites.
 
 use crate::advice;
-use crate::audit;
 use crate::backend::database;
 use crate::cells::Cell;
 use crate::copies;
 use crate::engine::questions::{Question, Reply, ToldLock, ask, locks};
 use crate::engine::{Engine, state};
-use crate::histories::keep_decisions;
 use crate::proposals;
 use isomer_cluster::Error;
 use isomer_sql::SqlError;
 use isomer_sql::datum::Datum;
 
 /// The views of schema `isomer` whose rows the conductor's process has.
-const VIEWS: [&str; 13] = [
+const VIEWS: [&str; 12] = [
     "advice",
     "shard_keys",
     "changes",
@@ -36,7 +34,6 @@ const VIEWS: [&str; 13] = [
     "proposals",
     "heat",
     "failovers",
-    "audit",
     "gateways",
 ];
 
@@ -57,11 +54,6 @@ pub(crate) fn rows_elsewhere(engine: &Engine, view: &str) -> Option<Vec<Vec<Datu
 pub(crate) fn answer(engine: &Engine, question: &[u8]) -> Reply {
     let refused = |error: SqlError| Reply::Refused(error.message, error.detail, error.hint);
     let done = |done: Result<(), SqlError>| done.map_or_else(refused, |()| Reply::Done);
-    // A proposal is not lost with the process.
-    let kept = |ended: Result<(), SqlError>| {
-        keep_decisions(engine);
-        done(ended)
-    };
     match serde_json::from_slice(question) {
         Ok(Question::State) => Reply::State(state(engine)),
         Ok(Question::Rows(view)) if VIEWS.contains(&&*view) => {
@@ -69,19 +61,15 @@ pub(crate) fn answer(engine: &Engine, question: &[u8]) -> Reply {
             let row = |row: Vec<Datum>| row.into_iter().map(Cell::of).collect();
             Reply::Rows(rows.into_iter().map(row).collect())
         }
-        Ok(Question::Approve(number, by)) => kept(proposals::approve(engine, number, &by)),
+        Ok(Question::Approve(number, by)) => done(proposals::approve(engine, number, &by)),
         Ok(Question::Reject(number, by, because)) => {
-            kept(proposals::reject(engine, number, &by, because.as_deref()))
+            done(proposals::reject(engine, number, &by, because.as_deref()))
         }
         Ok(Question::Propose(plan, because, by)) => {
-            kept(advice::propose(engine, &plan, because.as_deref(), &by))
+            done(advice::propose(engine, &plan, because.as_deref(), &by))
         }
         Ok(Question::ProposeStatement(table, statement, by)) => {
-            kept(advice::propose_statement(engine, (table, statement), &by))
-        }
-        Ok(Question::Note(actions)) => {
-            audit::keep(engine, actions);
-            Reply::Done
+            done(advice::propose_statement(engine, (table, statement), &by))
         }
         Ok(Question::Locks) => {
             Reply::Locks(locks(engine.gateway()).iter().map(ToldLock::of).collect())
@@ -96,8 +84,9 @@ pub(crate) fn answer(engine: &Engine, question: &[u8]) -> Reply {
 
 /// The gateways, as the conductor sees them. Its own comes first.
 pub(crate) fn gateway_rows(engine: &Engine) -> Vec<Vec<Datum>> {
+    let name = engine.database().others().name();
     let own = vec![
-        Datum::Null,
+        if name.is_empty() { Datum::Null } else { Datum::Text(name) },
         Datum::Bool(true),
         Datum::Float(0.0),
         Datum::Int(0),

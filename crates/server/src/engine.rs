@@ -22,8 +22,8 @@ use backups::DefaultBackups;
 pub(crate) use backups::{default_backups, give_default_backups, set_default_backups};
 pub use gateways::take_over;
 pub(crate) use gateways::{
-    Closing, Told, close_tables, keep_catalog, mention, state, tell, tell_catalog,
-    until_past_elsewhere, until_seated,
+    Closing, Told, close_tables, keep_catalog, state, tell, tell_catalog, until_past_elsewhere,
+    until_seated,
 };
 pub(crate) use ordered::{
     check_one_isolation, inherit_isolation, is_table_ordered, mixed, order_table, switch_isolation,
@@ -34,7 +34,9 @@ pub(crate) use tables::values_of;
 
 use crate::backend::{database, explain};
 use crate::chronicle::Chronicle;
+use crate::everywhere;
 use crate::figures::Statements;
+use crate::histories::{self, HistoryTable};
 use crate::indexes::Build;
 use crate::pilot::Decider;
 use crate::plan_names::FormerNames;
@@ -179,6 +181,7 @@ pub struct Engine {
     pub(crate) builds: Mutex<Vec<Arc<Build>>>,
     pub(crate) chronicle: Arc<Chronicle>,
     pub(crate) remembered: Remembered,
+    pub(crate) history: HistoryTable,
     pub(crate) statements: Statements,
     pub(crate) shipments: Shipments,
     pub(crate) shapes: Shapes,
@@ -291,7 +294,8 @@ impl Engine {
         let sequences_table = system_table(&database, sequences_schema())?;
         let numbers = Numbers::of(system_table(&database, values_schema())?);
         let users = Users::open(&database)?;
-        let chronicle = Arc::new(Chronicle::default());
+        let history = HistoryTable::open(&database)?;
+        let chronicle = Arc::new(Chronicle::new(everywhere::part(&database)));
         let told = chronicle.clone();
         database.watch(move |event: &ChangeEvent| told.changed(event));
         let engine = Engine {
@@ -315,6 +319,7 @@ impl Engine {
             builds: Mutex::default(),
             chronicle,
             remembered: Remembered::default(),
+            history,
             statements: Statements::default(),
             shipments: Shipments::default(),
             shapes: Shapes::default(),
@@ -331,6 +336,7 @@ impl Engine {
             return gateways::follow(engine);
         }
         begin_anew(&engine, mode)?;
+        histories::begin(&engine)?;
         let engine = Arc::new(engine);
         gateways::listen(&engine);
         Ok(engine)

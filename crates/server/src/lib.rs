@@ -38,7 +38,7 @@
 //! | `restraints`, `system_settings` | what strategies may do; settings of the whole database |
 //! | `conducted` | views and statements that the conductor's process answers |
 //! | `everywhere`, `sums` | the sessions of all gateways; sums of their counts |
-//! | `histories`, `chronicle`, `remembered`, `audit`, `trail` | histories on disk; the audit trail, at all gateways |
+//! | `histories`, `chronicle`, `remembered`, `audit` | histories in a table of the database; the audit trail |
 //! | `shapes`, `tally`, `copies` | statements by shape; counts of rows; copies of partitions |
 //! | `analyze`, `autoanalyze` | statistics of tables, also by themselves |
 //! | `backend` | the transaction that statements run in |
@@ -155,7 +155,6 @@ mod sums;
 mod system_settings;
 mod tally;
 mod temporary;
-mod trail;
 mod users;
 mod views;
 mod visits;
@@ -164,7 +163,7 @@ mod wire;
 pub use chronicle::Noted;
 pub use engine::{Engine, Source, take_over};
 pub use figures::{Figure, FigureValue};
-pub use histories::{keep_decisions, keep_histories, note_events};
+pub use histories::{Historian, note_events, write_history};
 pub use loads::{Load, SiteLevels};
 pub use options::{ServerOptions, Trust};
 pub use passage::{Passage, PassageOptions, Traffic};
@@ -172,6 +171,7 @@ pub use pilot::Decider;
 pub use process::{make_private_files, places, raise_limit, use_small_pages};
 pub use processes::Restarts;
 pub use restart::let_restart;
+pub use scrape::trouble;
 pub use server::Server;
 pub use size::{read_site_memory, show_site_memory};
 pub use stream::{Tls, check_secret};

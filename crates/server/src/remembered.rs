@@ -2,59 +2,59 @@
 //!
 //! ```text
 //!   this start       journal, proposals ──▶ rows ─┐
-//!   earlier starts   decisions.json ────▶ rows ───┴──▶ isomer.decisions
-//!                         ▲      the last of both, every ten seconds, and when a proposal changes
-//!                         └──────────────────────────────┘
+//!   earlier starts   isomer_history ──────▶ rows ─┴──▶ isomer.decisions
+//!                         ▲      those that are new or have changed
+//!                         └───────────────────────┘
 //! ```
 //!
 //! Such a row changes for minutes: its changes are made, its effect is measured, and a later
-//! decision may take it back. So the files have rows as they were shown last, and are written as a
-//! whole. A statement about a proposal ends after that is written. A crash loses other news of the
-//! last ten seconds. Numbers go on where earlier starts have ended. A proposal that was open at the
-//! end of its start is [`INTERRUPTED`].
+//! decision may take it back. So the table has rows as they were shown last. New ones are written
+//! at once, and news of others every ten seconds, which a crash may lose. Numbers go on where
+//! earlier starts have ended. A proposal that was open at the end of its start is [`INTERRUPTED`].
 //!
-//! The process with the conductor has these rows. It tells the other gateways which are new or have
-//! changed, so the next conductor has them as well.
+//! Only the process with the conductor has these rows, and the next one reads the table.
 
 use crate::cells::Cell;
+use crate::chronicle::Kind;
 use isomer_design::Time;
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
 
 /// The state of a plan or a proposal that was open when its process ended.
 pub(crate) const INTERRUPTED: &str = "interrupted";
 
-/// The most rows that a file has.
+/// The most rows of each view that are kept.
 const KEPT_MAX: usize = 1000;
-/// The time between two writes.
+/// The time between two comparisons, and between two for the sake of new decisions.
 const EVERY_NS: u64 = 10_000_000_000;
+const SECOND_NS: u64 = 1_000_000_000;
 /// The columns with the number, and the state of a proposal.
 const NUMBER: usize = 0;
 const STATE: usize = 1;
 
 /// The views.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum View {
     Decisions,
     Proposals,
 }
 
+/// A row.
+type Cells = Vec<Cell>;
+
 impl View {
     pub(crate) const ALL: [View; 2] = [View::Decisions, View::Proposals];
 
-    /// The name of the file in the data folder.
-    fn file(self) -> &'static str {
+    /// Its kind in the table.
+    pub(crate) fn kind(self) -> Kind {
         match self {
-            View::Decisions => "decisions.json",
-            View::Proposals => "proposals.json",
+            View::Decisions => Kind::Decision,
+            View::Proposals => Kind::Proposal,
         }
     }
 }
 
-/// The rows of earlier starts, and the files with all of them.
+/// The rows of earlier starts, and those of this one that the table has.
 #[derive(Default)]
 pub(crate) struct Remembered {
     kept: Mutex<[Kept; 2]>,
@@ -62,18 +62,30 @@ pub(crate) struct Remembered {
     looked: Mutex<Time>,
 }
 
+#[derive(Default)]
+struct Kept {
+    /// By number.
+    earlier: BTreeMap<i64, Cells>,
+    /// The rows of this start as they were told last.
+    told: BTreeMap<i64, Cells>,
+}
+
+/// The number of a row.
+fn number(row: &Cells) -> i64 {
+    match row.get(NUMBER) {
+        Some(Cell::Int(number)) => *number,
+        _ => 0,
+    }
+}
+
 impl Remembered {
-    /// Reads the rows of earlier starts, and keeps those of this one in the same folder. Returns
-    /// the largest number.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub(crate) fn open(&self, view: View, folder: &Path) -> io::Result<u64> {
+    /// Begins with the rows of earlier starts. Returns the largest number.
+    pub(crate) fn begin(&self, view: View, rows: impl IntoIterator<Item = Cells>) -> u64 {
         let kept = &mut self.kept.lock()[view as usize];
-        *kept = Kept::open(folder.join(view.file()), std::mem::take(&mut kept.earlier))?;
+        kept.earlier = rows.into_iter().map(|row| (number(&row), row)).collect();
         if view == View::Proposals {
             let open = ["proposed", "approved", "running"];
-            for row in &mut kept.earlier {
+            for row in kept.earlier.values_mut() {
                 if let Some(Cell::Text(state)) = row.get_mut(STATE)
                     && open.contains(&&**state)
                 {
@@ -81,113 +93,70 @@ impl Remembered {
                 }
             }
         }
-        Ok(kept.last())
+        kept.earlier.keys().last().map_or(0, |last| u64::try_from(*last).unwrap_or(0))
     }
 
-    /// True once in some time.
-    pub(crate) fn is_due(&self, now: Time) -> bool {
+    /// True once in ten seconds; once in a second if there are new rows.
+    pub(crate) fn is_due(&self, now: Time, has_news: bool) -> bool {
+        let every_ns = if has_news { SECOND_NS } else { EVERY_NS };
         let mut looked = self.looked.lock();
-        let is_due = now.0.saturating_sub(looked.0) >= EVERY_NS;
+        let is_due = now.0.saturating_sub(looked.0) >= every_ns;
         if is_due {
             *looked = now;
         }
         is_due
     }
 
-    /// Writes the rows of this start. Returns those that are new or have changed.
-    pub(crate) fn write(&self, view: View, here: Vec<Vec<Cell>>) -> Vec<Vec<Cell>> {
-        match self.kept.lock()[view as usize].write(here) {
-            Ok(news) => news,
-            Err(error) => {
-                // A full disk must not stop the database. The next attempt comes in ten seconds.
-                tracing::warn!("{} is not written: {error}", view.file());
-                Vec::new()
-            }
+    /// Compares the rows of this start with those that were told. Returns the new and the changed
+    /// ones by number, and the numbers of those that are not kept any more.
+    pub(crate) fn news(&self, view: View, here: Vec<Cells>) -> Vec<(i64, Option<Cells>)> {
+        let Kept { earlier, told } = &mut self.kept.lock()[view as usize];
+        let here: BTreeMap<i64, Cells> = here.into_iter().map(|row| (number(&row), row)).collect();
+        let is_new = |(number, row): &(&i64, &Cells)| told.get(number) != Some(row);
+        let mut news: Vec<_> =
+            here.iter().filter(is_new).map(|(number, row)| (*number, Some(row.clone()))).collect();
+        // The owner of the rows forgets its oldest ones.
+        let gone =
+            std::mem::take(told).into_iter().filter(|(number, _)| !here.contains_key(number));
+        earlier.extend(gone);
+        while earlier.len() + here.len() > KEPT_MAX {
+            let Some((oldest, _)) = earlier.pop_first() else { break };
+            news.push((oldest, None));
         }
+        *told = here;
+        news
     }
 
-    /// The gateway of the conductor has these rows.
-    pub(crate) fn learn(&self, view: View, rows: Vec<Vec<Cell>>) {
-        let kept = &mut self.kept.lock()[view as usize];
-        rows.into_iter().for_each(|row| kept.put(row));
-        let over = kept.earlier.len().saturating_sub(KEPT_MAX);
-        kept.earlier.drain(..over);
-    }
-
-    /// The rows of earlier starts.
-    pub(crate) fn earlier(&self, view: View) -> Vec<Vec<Cell>> {
-        self.kept.lock()[view as usize].earlier.clone()
-    }
-
-    /// All rows as they were written last, for a gateway that joins.
-    pub(crate) fn all(&self) -> Vec<(View, Vec<Vec<Cell>>)> {
-        let kept = self.kept.lock();
-        let rows = |view: View| {
-            let Kept { earlier, written, .. } = &kept[view as usize];
-            (view, earlier.iter().chain(written).cloned().collect())
-        };
-        View::ALL.map(rows).into()
+    /// The rows of earlier starts, and those that their owner has forgotten.
+    pub(crate) fn earlier(&self, view: View) -> Vec<Cells> {
+        self.kept.lock()[view as usize].earlier.values().cloned().collect()
     }
 }
 
-#[derive(Default)]
-struct Kept {
-    earlier: Vec<Vec<Cell>>,
-    path: Option<PathBuf>,
-    /// The rows of this start as they were written last.
-    written: Vec<Vec<Cell>>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Kept {
-    /// Reads a file, and adds the rows of memory. A file that makes no sense is as good as none.
-    fn open(path: PathBuf, memory: Vec<Vec<Cell>>) -> io::Result<Kept> {
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(error),
-        };
-        let earlier = serde_json::from_str(&text).unwrap_or_default();
-        let mut kept = Kept { earlier, path: Some(path), written: Vec::new() };
-        memory.into_iter().for_each(|row| kept.put(row));
-        Ok(kept)
+    fn row(number: i64, state: &str) -> Cells {
+        vec![Cell::Int(number), Cell::Text(state.to_owned())]
     }
 
-    /// Puts a row in the place of the one with its number.
-    fn put(&mut self, row: Vec<Cell>) {
-        match self.earlier.iter_mut().find(|known| known.first() == row.first()) {
-            Some(known) => *known = row,
-            None => self.earlier.push(row),
-        }
-    }
-
-    /// The largest number.
-    fn last(&self) -> u64 {
-        let numbers = self.earlier.iter().filter_map(|row| match row.get(NUMBER) {
-            Some(Cell::Int(number)) => u64::try_from(*number).ok(),
-            _ => None,
-        });
-        numbers.max().unwrap_or(0)
-    }
-
-    /// Writes the file with these rows of the present start. Returns those that are new or have
-    /// changed.
-    fn write(&mut self, here: Vec<Vec<Cell>>) -> io::Result<Vec<Vec<Cell>>> {
-        let is_new = |row: &&Vec<Cell>| !self.written.contains(row);
-        let news: Vec<Vec<Cell>> = here.iter().filter(is_new).cloned().collect();
-        if news.is_empty() {
-            return Ok(news);
-        }
-        let Some(path) = &self.path else {
-            self.written = here;
-            return Ok(news);
-        };
-        let all: Vec<&Vec<Cell>> = self.earlier.iter().chain(&here).collect();
-        let text = serde_json::to_string(&all[all.len().saturating_sub(KEPT_MAX)..])
-            .expect("numbers and texts can be written");
-        let new = path.with_extension("new");
-        fs::write(&new, &text)?;
-        fs::rename(&new, path)?;
-        self.written = here;
-        Ok(news)
+    #[test]
+    fn news_are_told_once_and_rows_outlive_their_owner() {
+        let remembered = Remembered::default();
+        assert_eq!(remembered.begin(View::Proposals, [row(1, "done"), row(2, "proposed")]), 2);
+        let earlier = [row(1, "done"), row(2, INTERRUPTED)];
+        assert_eq!(remembered.earlier(View::Proposals), earlier);
+        let news = |here: &[Cells]| remembered.news(View::Proposals, here.to_vec());
+        let told = |number, state| (number, Some(row(number, state)));
+        assert_eq!(news(&[row(3, "proposed")]), [told(3, "proposed")]);
+        assert_eq!(news(&[row(3, "proposed")]), []);
+        let both = [row(3, "done"), row(4, "proposed")];
+        assert_eq!(news(&both), [told(3, "done"), told(4, "proposed")]);
+        assert_eq!(news(&both[1..]), [], "the third is forgotten");
+        assert_eq!(remembered.earlier(View::Proposals).last(), Some(&row(3, "done")));
+        let many: Vec<Cells> = (4..4 + KEPT_MAX as i64).map(|number| row(number, "done")).collect();
+        let deleted = news(&many).into_iter().filter(|(_, row)| row.is_none());
+        assert_eq!(deleted.map(|(number, _)| number).collect::<Vec<_>>(), [1, 2, 3]);
     }
 }

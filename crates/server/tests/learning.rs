@@ -17,7 +17,7 @@ use isomer_cluster::Options;
 use isomer_design::{Footprint, Key};
 use isomer_plan::learned::{Mode, Tuning};
 use isomer_plan::strategy::Learned;
-use isomer_server::{Decider, Engine, Server, keep_decisions, keep_histories};
+use isomer_server::{Decider, Engine, Historian, Server};
 use postgres::{Client, NoTls};
 use std::path::Path;
 use std::sync::Arc;
@@ -136,7 +136,6 @@ fn in_folder(folder: &Path) -> (Arc<Engine>, Server) {
     let decider = Decider::default();
     let engine = Engine::open(Options::in_folder(folder, 2), decider, Some(Mode::Auto));
     let engine = engine.expect("a catalog");
-    keep_histories(&engine, folder).expect("files");
     let server = Server::start(engine.clone(), options()).expect("a free port");
     (engine, server)
 }
@@ -178,7 +177,7 @@ fn decisions_and_proposals_are_remembered_over_a_restart() {
     first.batch_execute("alter system reject proposal 1").expect("an open proposal");
     first.batch_execute("alter system propose 'split accounts at 9'").expect("a proposal");
     let before = decisions(&mut first);
-    keep_decisions(&engine);
+    drop(Historian::start(&engine).expect("a thread"));
     drop((first, server, engine));
     let (engine, server) = in_folder(folder.path());
     let mut second = client(&server);

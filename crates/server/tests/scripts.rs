@@ -17,7 +17,7 @@
 use goldenscript::{Command, Context, Runner};
 use isomer_cluster::Options;
 use isomer_server::{
-    Decider, Engine, Noted, Server, ServerOptions, Trust, keep_histories, note_events,
+    Decider, Engine, Noted, Server, ServerOptions, Trust, note_events, write_history,
 };
 use postgres::{Client, NoTls, SimpleQueryMessage};
 use std::collections::BTreeMap;
@@ -49,7 +49,6 @@ impl Scripts {
     fn serve(folder: TempDir) -> Scripts {
         let engine = Engine::open(Options::in_folder(folder.path(), 2), Decider::default(), None)
             .expect("a catalog");
-        keep_histories(&engine, folder.path()).expect("a file");
         let listen = "127.0.0.1:0".parse().expect("an address");
         let trust = Trust::Loopback;
         let options =
@@ -62,6 +61,7 @@ impl Scripts {
     fn crash(&mut self) {
         // The program does this all the time.
         note_events(&self.engine, &mut Noted::default());
+        while write_history(&self.engine, &Arc::default()).expect("it is written") {}
         let image = TempDir::new().expect("a folder");
         copy(self.folder.path(), image.path());
         let own = std::os::unix::fs::PermissionsExt::from_mode(0o700);

@@ -33,11 +33,8 @@
 use super::questions::{Question, Reply, ask};
 use super::{Engine, begin_anew, damaged, entries_being_built};
 use crate::backend::{database, explain};
-use crate::cells::Cell;
-use crate::chronicle::Event;
 use crate::clients::Clients;
-use crate::remembered::View;
-use crate::trail;
+use crate::histories;
 use isomer_cluster::gateways::Listener;
 use isomer_cluster::{CancelToken, ClosedTables, Database, OpenError};
 use isomer_design::{TableId, Time};
@@ -87,10 +84,6 @@ pub(crate) enum Told {
     Settings,
     /// A sequence was set; its state.
     Number(u32),
-    /// Events of the histories.
-    Noted(Vec<Event>),
-    /// New or changed decisions or proposals.
-    Remembered(View, Vec<Vec<Cell>>),
 }
 
 /// The indexes and layouts that are being built, in all tables, and when those that are complete
@@ -210,9 +203,6 @@ struct State {
     closed: BTreeMap<u64, usize>,
     filled: BTreeMap<TableId, Time>,
     replaced: BTreeMap<TableId, Time>,
-    /// The histories.
-    events: Vec<Event>,
-    remembered: Vec<(View, Vec<Vec<Cell>>)>,
 }
 
 /// Tables may be closed to readers until this is dropped, at all gateways.
@@ -286,12 +276,6 @@ pub(crate) fn tell(engine: &Engine, told: &Told) {
     }
 }
 
-/// Tells all other gateways, if the conductor is here, and does not wait for them.
-pub(crate) fn mention(engine: &Engine, told: &Told) {
-    let bytes = serde_json::to_vec(told).expect("names of fields are text");
-    engine.database().others().mention(&bytes);
-}
-
 /// Tells all other gateways that the catalog has changed.
 pub(crate) fn tell_catalog(engine: &Engine, dropped: Vec<TableId>, redefined: Vec<TableId>) {
     if engine.database().others().are_there() {
@@ -330,6 +314,7 @@ pub fn take_over(engine: &Arc<Engine>) -> Result<(), SqlError> {
     engine.herald.marks.lock().clear();
     listen(engine);
     begin_anew(engine, None)?;
+    histories::begin(engine)?;
     engine.herald.is_away.store(false, Ordering::SeqCst);
     Ok(())
 }
@@ -369,8 +354,6 @@ fn catch_up(engine: &Engine) -> Result<(), SqlError> {
     *engine.herald.closed.lock() = closed;
     state.filled.into_iter().for_each(|(table, at)| note_filled(engine, table, at));
     engine.replaced.lock().extend(state.replaced);
-    trail::compare(engine.database(), &engine.chronicle, &state.events);
-    state.remembered.into_iter().for_each(|(view, rows)| engine.remembered.learn(view, rows));
     engine.read_users()?;
     read_settings(engine)?;
     read_and_publish(engine, &state.built).map(drop)
@@ -390,8 +373,7 @@ pub(crate) fn state(engine: &Engine) -> String {
     closed.insert(0, engine.herald.closes.load(Ordering::SeqCst));
     let (filled, replaced) = (engine.filled.lock().clone(), engine.replaced.lock().clone());
     let built = UnderConstruction::of(&engine.catalog());
-    let (events, remembered) = (engine.chronicle.all(), engine.remembered.all());
-    let state = State { built, soon, closed, filled, replaced, events, remembered };
+    let state = State { built, soon, closed, filled, replaced };
     serde_json::to_string(&state).expect("names of fields are text")
 }
 
@@ -487,8 +469,6 @@ impl Listener for Ear {
             }
             Told::Roles | Told::Settings => {}
             Told::Number(state) => engine.numbers.forget_block(state),
-            Told::Noted(events) => engine.chronicle.learn_all(&events),
-            Told::Remembered(view, rows) => engine.remembered.learn(view, rows),
         }
         engine.herald.heard.store(number, Ordering::SeqCst);
         true

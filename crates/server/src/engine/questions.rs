@@ -1,7 +1,6 @@
 //! Questions of gateways to the gateway of the conductor's process, and its replies.
 
 use crate::cells::Cell;
-use crate::chronicle::Event;
 use crate::numbers::NUMBERS;
 use isomer_cluster::{Database, Error, Gateway, LockMode, LockShown, Owner};
 use isomer_design::{Key, SiteId, TableId};
@@ -25,8 +24,6 @@ pub(crate) enum Question {
     Propose(String, Option<String>, String),
     /// Keep a statement about a table as a proposal, on behalf of a role.
     ProposeStatement(TableId, String, String),
-    /// Keep these actions of operators.
-    Note(Vec<Event>),
     /// The locks that `pg_locks` shows.
     Locks,
     /// The load of the partitions.

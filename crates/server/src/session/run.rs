@@ -8,7 +8,6 @@ use crate::alter::folded;
 use crate::backend::{Backend, explain, read_only_call};
 use crate::ddl::Definer;
 use crate::engine::until_seated;
-use crate::histories::keep_decisions;
 use crate::limits::{self, Limited};
 use crate::rights::{check_all_designs, check_design, check_lock, check_use};
 use crate::tally::RolledBack;
@@ -705,13 +704,6 @@ fn design(
     };
     let mut told = |notice: SqlError| out.notice("NOTICE", &notice);
     session.engine.change_design(altered, &who.name, &session.cancel, &mut told)?;
-    if let DesignStatement::Propose(..)
-    | DesignStatement::ProposeShardKey(..)
-    | DesignStatement::Approve(_)
-    | DesignStatement::Reject(..) = statement
-    {
-        keep_decisions(&session.engine);
-    }
     out.complete(match statement {
         DesignStatement::Autopilot(_)
         | DesignStatement::AutopilotProcessor(_)
