@@ -10,14 +10,17 @@ use crate::engine::questions::{Question, Reply, ToldCopy, ToldLoad, ask_within};
 use crate::heat::LAYERS;
 use crate::sums;
 use isomer_cluster::{CopyReport, inventory};
-use isomer_design::{Key, SiteId, TableId};
+use isomer_design::{Key, SiteId, TableId, Time};
 use isomer_sql::catalog::Catalog;
 use isomer_sql::datum::Datum;
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The time over which load is averaged, in seconds.
 const SECONDS: u64 = 60;
+/// The age up to which sizes are shown again.
+const FRESH_NS: u64 = 1_000_000_000;
 /// The longest wait for the load.
 const WAIT: Duration = Duration::from_secs(1);
 
@@ -66,6 +69,28 @@ fn load_anywhere(engine: &Engine) -> Option<Vec<ToldLoad>> {
         Ok(Reply::Load(load)) => Some(load),
         _ => None,
     }
+}
+
+/// The bytes of the rows of each store table at their masters, and when they were counted.
+#[derive(Default)]
+pub(crate) struct Sizes(Mutex<(Time, BTreeMap<TableId, u64>)>);
+
+/// The bytes of the rows of a store table at their masters, in all processes that answer. They are
+/// counted for all tables at once, at most once a second.
+pub(crate) fn bytes(engine: &Engine, table: TableId) -> u64 {
+    let now = engine.database().now();
+    let mut sizes = engine.sizes.0.lock();
+    let (at, known) = &mut *sizes;
+    if now.0.saturating_sub(at.0) >= FRESH_NS {
+        known.clear();
+        for copy in here(engine).into_iter().chain(sums::copies(engine)) {
+            if copy.is_master {
+                *known.entry(copy.table).or_default() += copy.bytes;
+            }
+        }
+        *at = now;
+    }
+    known.get(&table).copied().unwrap_or(0)
 }
 
 /// The rows of the view, sorted by relation, key and site.

@@ -325,6 +325,10 @@ impl DesignView for Engine {
         self.user(role)?.password()
     }
 
+    fn bytes(&self, table: TableId) -> u64 {
+        copies::bytes(self, table)
+    }
+
     fn backups(&self, table: TableId) -> Backups {
         self.backups_of(table)
     }

@@ -34,6 +34,7 @@ pub(crate) use tables::values_of;
 
 use crate::backend::{database, explain};
 use crate::chronicle::Chronicle;
+use crate::copies::Sizes;
 use crate::everywhere;
 use crate::figures::Statements;
 use crate::histories::{self, HistoryTable};
@@ -182,6 +183,7 @@ pub struct Engine {
     pub(crate) chronicle: Arc<Chronicle>,
     pub(crate) remembered: Remembered,
     pub(crate) history: HistoryTable,
+    pub(crate) sizes: Sizes,
     pub(crate) statements: Statements,
     pub(crate) shipments: Shipments,
     pub(crate) shapes: Shapes,
@@ -320,6 +322,7 @@ impl Engine {
             chronicle,
             remembered: Remembered::default(),
             history,
+            sizes: Sizes::default(),
             statements: Statements::default(),
             shipments: Shipments::default(),
             shapes: Shapes::default(),

@@ -125,7 +125,7 @@ pub enum Func {
     /// True if a type is found by its unqualified name.
     TypeVisible,
     TypeOf,
-    RelationSize,
+    RelationSize(sessions::Sized),
     PrettySize,
     DatabaseSize,
     ExportSnapshot,
@@ -307,10 +307,11 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         ("pg_get_function_result", 1) => (Procedure(ProcedurePart::Result), SqlType::Text),
         ("pg_get_function_sqlbody", 1) => (Procedure(ProcedurePart::Body), SqlType::Text),
         ("pg_typeof", 1) => (TypeOf, SqlType::Text),
-        (
-            "pg_relation_size" | "pg_total_relation_size" | "pg_table_size" | "pg_indexes_size",
-            1,
-        ) => (RelationSize, SqlType::Int8),
+        ("pg_relation_size", 1 | 2) | ("pg_table_size", 1) => {
+            (RelationSize(sessions::Sized::Own), SqlType::Int8)
+        }
+        ("pg_indexes_size", 1) => (RelationSize(sessions::Sized::Indexes), SqlType::Int8),
+        ("pg_total_relation_size", 1) => (RelationSize(sessions::Sized::Total), SqlType::Int8),
         ("pg_database_size" | "pg_tablespace_size", 1) => (DatabaseSize, SqlType::Int8),
         ("pg_export_snapshot", 0) => (ExportSnapshot, SqlType::Text),
         ("pg_size_pretty", 1) => (PrettySize, SqlType::Text),
@@ -436,7 +437,7 @@ impl Func {
             Now | ClockTime | CurrentDate | LocalNow | Version | CurrentDatabase
             | CurrentSchema | CurrentSchemas | CurrentUser | SessionUser | BackendPid
             | Signal(_) | DatabaseSize | ExportSnapshot | BlockingPids | CurrentSetting
-            | SetConfig | FormatType | TableVisible | TypeVisible | RelationSize
+            | SetConfig | FormatType | TableVisible | TypeVisible | RelationSize(_)
             | IndexDefinition | ConstraintDefinition | ViewDefinition | ShowDefault | UserById
             | Procedure(_) | ToRegclass | ToRegrole | NumberOf(_) | PgTypeName | ToRegtype
             | SerialSequence | Description | ColumnDescription | ToChar | ReadTime
@@ -618,8 +619,7 @@ pub fn call(
         TableVisible => Datum::Bool(crate::system::is_visible(catalog, int(0))),
         True => Datum::Bool(true),
         Zero => Datum::Int(0),
-        // Rows of several tables share the memory of a site, so a table has no size of its own.
-        RelationSize => Datum::Null,
+        RelationSize(part) => sessions::relation_size(catalog, &args[0], part, around)?,
         DatabaseSize => sessions::database_size(catalog, around),
         PrettySize => Datum::Text(sessions::pretty_size(&args[0])),
         NullText => Datum::Null,

@@ -101,6 +101,9 @@ pub trait DesignView: Send + Sync {
     /// The verifier of a role's password, if it has one.
     fn password(&self, role: &str) -> Option<String>;
 
+    /// The bytes of the rows of a store table at their masters, as they were about a second ago.
+    fn bytes(&self, table: TableId) -> u64;
+
     /// The number of backups that a table should have.
     fn backups(&self, table: TableId) -> Backups;
 

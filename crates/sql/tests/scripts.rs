@@ -170,6 +170,10 @@ impl DesignView for Nothing {
         Vec::new()
     }
 
+    fn bytes(&self, _: TableId) -> u64 {
+        0
+    }
+
     fn default_backups(&self) -> Backups {
         Backups::NONE
     }

@@ -238,6 +238,10 @@ impl DesignView for Nowhere {
         Vec::new()
     }
 
+    fn bytes(&self, _: TableId) -> u64 {
+        0
+    }
+
     fn backups(&self, _: TableId) -> Backups {
         Backups::NONE
     }

@@ -1,10 +1,13 @@
 //! Functions for operators: sessions and sizes.
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Table};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::rights::SIGNAL_BACKEND;
+use crate::system::{key_number, regclass};
 use crate::transaction::Surroundings;
+use isomer_design::TableId;
+use std::sync::Arc;
 
 /// Cancels the statement of a session, or ends the session. Returns false, with a warning, if no
 /// session has this number, or its gateway gives no answer.
@@ -66,6 +69,65 @@ pub(super) fn database_size(catalog: &Catalog, around: &Surroundings) -> Datum {
         _ => 0,
     });
     Datum::Int(bytes.sum())
+}
+
+/// The part of a relation that a size is of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sized {
+    /// Its own rows.
+    Own,
+    /// Those of its indexes.
+    Indexes,
+    /// Both.
+    Total,
+}
+
+/// The bytes of a table's or an index's rows at their masters; NULL for an unknown oid. A primary
+/// key takes nothing if the rows of its table are in its order.
+///
+/// # Errors
+/// 42P01 for an unknown name.
+pub(super) fn relation_size(
+    catalog: &Catalog,
+    relation: &Datum,
+    part: Sized,
+    around: &Surroundings,
+) -> Result<Datum, SqlError> {
+    let gone = |name: &str| {
+        SqlError::new(code::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
+    };
+    let oid = match relation {
+        Datum::Int(oid) => Some(*oid),
+        Datum::Text(name) => Some(match name.parse() {
+            Ok(oid) => oid,
+            Err(_) => regclass(catalog, name).ok_or_else(|| gone(name))?,
+        }),
+        _ => None,
+    };
+    let Some(oid) = oid.and_then(|oid| u32::try_from(oid).ok()) else { return Ok(Datum::Null) };
+    let bytes = |id: TableId| around.design.bytes(id);
+    if let Some(table) = catalog.tables.numbered(oid) {
+        let own = || bytes(table.id);
+        let indexes = || table.maintained().map(|index| bytes(index.id)).sum::<u64>();
+        let sum = match part {
+            Sized::Own => own(),
+            Sized::Indexes => indexes(),
+            Sized::Total => own() + indexes(),
+        };
+        return Ok(Datum::Int(sum as i64));
+    }
+    let of_table = |table: &Arc<Table>| match &table.primary {
+        _ if part == Sized::Indexes => None,
+        Some(primary) if key_number(table) == oid => Some(bytes(primary.id)),
+        _ => table.indexes.iter().find(|index| index.oid == oid).map(|index| bytes(index.id)),
+    };
+    let is_key = |table: &Arc<Table>| key_number(table) == oid;
+    Ok(match catalog.tables.values().find_map(of_table) {
+        Some(bytes) => Datum::Int(bytes as i64),
+        None if catalog.oids().any(|known| known == oid) => Datum::Int(0),
+        None if catalog.tables.values().any(is_key) => Datum::Int(0),
+        None => Datum::Null,
+    })
 }
 
 /// The column index of `memory_bytes` in `isomer.sites`.
