@@ -149,8 +149,9 @@ fn judge_cluster(own: &Hello, theirs: &Hello) -> Result<Verdict, String> {
                 true => Ok(Verdict::Join(cluster)),
                 false => Err(format!(
                     "`{}` begins with nothing, and the database has rows at its sites {}; \
-                     give it the folder that it had. It is let in when others have taken over all that it had; drop the \
-                     tables there that have no backups, or restart the router with --accept-loss to go on without",
+                     give it the folder that it had. It is let in when others have taken over all that it had. \
+                     While the database is served, drop its tables that have no backups; else restart the router with \
+                     --accept-loss, to go on without them",
                     own.name,
                     sites(&lost)
                 )),
@@ -235,8 +236,8 @@ mod tests {
             "`c` belongs to no cluster yet",
             "`b` belongs to no cluster yet; the process with the router has to come first",
             "`b` begins with nothing, and the database has rows at its sites s4; give it the folder that it had. It is \
-             let in when others have taken over all that it had; drop the tables there that have no backups, or restart \
-             the router with --accept-loss to go on without",
+             let in when others have taken over all that it had. While the database is served, drop its tables that \
+             have no backups; else restart the router with --accept-loss, to go on without them",
         ];
         assert_eq!(cases, expected);
     }
