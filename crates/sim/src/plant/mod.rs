@@ -33,7 +33,7 @@
 //! | `no-fencing` | brokers | no_lost_write, no_panic: an owner takes each answer for one to a record that counts |
 //! | `acks-one` | brokers | no_lost_write, no_panic: they answer before all replicas have a record |
 //! | `stale-owner` | log | snapshot_isolation: an owner serves reads however long ago its ownership was confirmed |
-//! | `eager-owner` | log | open_transactions: an owner commits while the one before may serve reads |
+//! | `eager-owner` | log | open_transactions: an owner commits while the one before may serve reads, by a long lease |
 //! | `wrong-offset` | log | no_panic: a process that opens a log skips the last record before its claim |
 //! | `early-batch` | order | one_order: a batch is executed before the order has it on disk |
 //! | `repeated-batch` | transport | one_order: a site executes a batch twice |

@@ -138,6 +138,10 @@ impl Log for SimLog {
     }
 
     fn look_for_others(&self) {
+        if self.has(Plant::EagerOwner) && self.owned.serving(self.now()).is_ok() {
+            // An owner need not look before its lease ends.
+            return;
+        }
         let end = self.reached(|partition| Ok(partition.bounds().1));
         if let (Some(next), Ok(end)) = (self.owned.next_offset(), end)
             && end > next

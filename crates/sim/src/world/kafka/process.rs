@@ -198,7 +198,7 @@ impl World {
             node.sites.get_mut(&site).expect("it has the site").copy()
         };
         let needed = Some(checkpoints.newest().map_or(0, |found| found.position));
-        let options = Options { needed, ..options() };
+        let options = Options { needed, ..options(*self.kafka.plant.lock()) };
         let (owned, report) = self.claim(&client, options).await?;
         let OpenReport { term, taken_from, .. } = report;
         let from = taken_from.map_or_else(String::new, |name| format!(", taken from {name}"));
