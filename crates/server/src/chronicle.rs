@@ -375,6 +375,12 @@ mod tests {
         Event::Action { at_us, user, client, action, outcome: outcome.to_owned() }
     }
 
+    fn add_all(chronicle: &Chronicle, times: std::ops::Range<i64>, outcome: &str) {
+        for at in times {
+            chronicle.add(action(at, outcome));
+        }
+    }
+
     fn places(chronicle: &Chronicle) -> Vec<Place> {
         chronicle.unwritten(usize::MAX).iter().map(|row| row.place).collect()
     }
@@ -397,7 +403,7 @@ mod tests {
     #[test]
     fn rows_are_unwritten_until_they_are_written() {
         let chronicle = Chronicle::new(1);
-        (1..=3).for_each(|at| chronicle.add(action(at, "ok")));
+        add_all(&chronicle, 1..4, "ok");
         let two = chronicle.unwritten(2);
         chronicle.add(action(4, "ok"));
         chronicle.has_written(two[1].turn);
@@ -416,10 +422,10 @@ mod tests {
     fn refused_actions_push_out_each_other_only() {
         let chronicle = Chronicle::new(1);
         chronicle.add(action(1, "ok"));
-        (2..3000).for_each(|at| chronicle.add(action(at, "42501 no")));
+        add_all(&chronicle, 2..3000, "42501 no");
         let kept = places(&chronicle);
         assert_eq!((kept.len(), kept[0].1), (1 + DENIED_MAX, 1));
-        (0..3000).for_each(|at| chronicle.add(action(at, "ok")));
+        add_all(&chronicle, 0..3000, "ok");
         assert_eq!(places(&chronicle).len(), 2 * KEPT_MAX);
     }
 

@@ -2,7 +2,8 @@
 //!
 //! Subqueries have numbers. They are listed after the sources of the query that contains them, with
 //! their evaluation strategy. With statistics, a source shows the estimated rows after its join:
-//! `(rows=9)`. EXPLAIN ANALYZE runs the statement and reports their costs.
+//! `(rows=9)`. EXPLAIN ANALYZE runs the statement, and reports the costs of subqueries and the rows
+//! that each source has passed on in all its runs: `(actual rows=7)`.
 
 use crate::engine::Engine;
 use isomer_design::{Direction, SiteId};
@@ -64,7 +65,7 @@ fn insert(explain: &Explain<'_>, plan: &Insert, lines: &mut Vec<String>) {
 fn change(explain: &Explain<'_>, plan: &Change, lines: &mut Vec<String>) {
     let verb = if plan.set.is_some() { "Update" } else { "Delete" };
     lines.push(format!("{verb} on {}", plan.table.name));
-    step(explain, &plan.step, 1, lines);
+    step(explain, &plan.step, false, 1, lines);
     lines.push("  locks: each row found".to_owned());
     lines.push(commit(explain.engine, &plan.table));
     lines.extend(beside(&plan.table));
@@ -213,7 +214,7 @@ fn select(explain: &Explain<'_>, plan: &Select, depth: usize, lines: &mut Vec<St
         lines.push(format!("{pad}Result"));
     }
     for (at, one) in plan.steps.iter().enumerate() {
-        step(explain, one, inner + at, lines);
+        step(explain, one, true, inner + at, lines);
     }
     inner_queries(explain, own_exprs(plan), inner + plan.steps.len(), lines);
     if let Some(other) = &plan.other {
@@ -223,7 +224,14 @@ fn select(explain: &Explain<'_>, plan: &Select, depth: usize, lines: &mut Vec<St
     }
 }
 
-fn step(explain: &Explain<'_>, step: &Step, depth: usize, lines: &mut Vec<String>) {
+/// A source of a query. The rows of one that is changed are not counted.
+fn step(
+    explain: &Explain<'_>,
+    step: &Step,
+    is_counted: bool,
+    depth: usize,
+    lines: &mut Vec<String>,
+) {
     let pad = "  ".repeat(depth);
     let is_by_hash = step.kept && !step.hash.is_empty();
     let join = match (step.only, step.left, step.right) {
@@ -317,6 +325,10 @@ fn step(explain: &Explain<'_>, step: &Step, depth: usize, lines: &mut Vec<String
     }
     if let Some(rows) = step.rows {
         lines[first].push_str(&format!(" (rows={:.0})", rows.max(1.0)));
+    }
+    if let Some(costs) = explain.costs.filter(|_| is_counted) {
+        let passed = costs.passed.get(&step.address()).unwrap_or(&0);
+        lines[first].push_str(&format!(" (actual rows={passed})"));
     }
 }
 

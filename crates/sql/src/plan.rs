@@ -403,6 +403,11 @@ pub enum Only {
 }
 
 impl Step {
+    /// Tells this step apart from others, while its plan stays where it is.
+    pub fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
     /// A source with columns from a slot on, without conditions and access path.
     pub(crate) fn of(source: Source, alias: String, offset: usize, width: usize) -> Step {
         Step {

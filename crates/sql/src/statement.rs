@@ -17,7 +17,7 @@ use crate::datum::Datum;
 use crate::enums::Enums;
 use crate::error::{SqlError, code};
 pub use crate::exec::{Cost, Places, Unplaced};
-use crate::exec::{Exec, finish, with_writing};
+use crate::exec::{Exec, counting, finish, passed_rows, with_writing};
 use crate::expr::Expr;
 use crate::foreign::{Check, Checks};
 use crate::parse::{AlterStatement, DomainStatement, Like, ProcedureStatement, SequenceStatement};
@@ -34,6 +34,7 @@ pub use places::places;
 pub use procedure::{BodyStatement, ProcedureCall, compile_body, compile_of_body};
 use session::{copy, literals, modes, set_action, setting_name};
 use sqlparser::ast::{self, ObjectType, Statement};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -147,6 +148,9 @@ pub struct Costs {
     pub rows: u64,
     /// The costs of its subqueries, by their numbers.
     pub inner: Vec<(usize, Cost)>,
+    /// The rows that have passed each step of its queries, by the [address](Step::address) of the
+    /// step. Steps that no row has passed are not there.
+    pub passed: HashMap<usize, u64>,
 }
 
 /// A statement about transactions.
@@ -724,9 +728,10 @@ impl Compiled {
         catalog: &Catalog,
     ) -> Result<Costs, SqlError> {
         let Action::Explain(inner, _) = &self.action else { panic!("costs are those of EXPLAIN") };
-        let exec = with_writing(Exec::new(txn, params, around, catalog), &self.writing);
+        let exec = counting(Exec::new(txn, params, around, catalog));
+        let exec = with_writing(exec, &self.writing);
         let rows = inner.run(&exec, &mut |_: &[Datum]| Ok(()))?;
-        Ok(Costs { rows, inner: exec.costs() })
+        Ok(Costs { rows, inner: exec.costs(), passed: passed_rows(exec) })
     }
 }
 

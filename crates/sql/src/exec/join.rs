@@ -12,13 +12,13 @@
 
 use super::find::FIRST_PAGE_ROWS;
 use super::select::{Counts, Emit, Hasher, is_new};
-use super::{Exec, Row, row_bytes};
+use super::{Exec, PassedRows, Row, row_bytes};
 use crate::budget::Held;
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::Expr;
 use crate::plan::{Named, Only, Select, Source, Step};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ops::{ControlFlow, Range};
 use std::rc::Rc;
@@ -122,6 +122,9 @@ impl<'a> Exec<'a> {
         given: &[Datum],
         emit: Emit<'_>,
     ) -> Result<ControlFlow<()>, SqlError> {
+        if let (Some(passed), Some(before)) = (&self.passed, at.checked_sub(1)) {
+            *passed.borrow_mut().entry(plan.steps[before].address()).or_default() += 1;
+        }
         let Some(step) = plan.steps.get(at) else {
             if !self.all_hold(&plan.filter, Row { values: row, given })? {
                 return Ok(ControlFlow::Continue(()));
@@ -407,6 +410,16 @@ impl<'a> Exec<'a> {
         let key: Vec<Datum> = key.collect::<Result<_, _>>()?;
         Ok(Candidates::These(by_key.get(&key).map_or(&[][..], Vec::as_slice).iter()))
     }
+}
+
+/// A statement whose rows are counted where they pass a step.
+pub(crate) fn counting(exec: Exec<'_>) -> Exec<'_> {
+    Exec { passed: Some(RefCell::default()), ..exec }
+}
+
+/// The rows that have passed each step, by its [address](Step::address).
+pub(crate) fn passed_rows(exec: Exec<'_>) -> PassedRows {
+    exec.passed.map(RefCell::into_inner).unwrap_or_default()
 }
 
 /// True if a row of the source matches the rows before: the search ends at the first.

@@ -30,6 +30,7 @@ pub(crate) use immutable::Evaluate;
 pub use immutable::Immutable;
 pub(crate) use immutable::Nowhere;
 pub use inner::Cost;
+pub(crate) use join::{counting, passed_rows};
 pub use places::{Places, Unplaced};
 pub(crate) use places::{check_place, of_change, of_insert, of_query};
 pub(crate) use select::Hasher;
@@ -47,7 +48,7 @@ use crate::transaction::{Sink, Surroundings, Transaction};
 use inner::Memory;
 use isomer_design::Key;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 /// A statement in execution.
@@ -76,9 +77,15 @@ pub(crate) struct Exec<'a> {
     noted: RefCell<Vec<foreign::Noted<'a>>>,
     /// Rows are read in their latest version, independently of the transaction's snapshot.
     sees_newest: Cell<bool>,
+    /// Counts the rows that pass each step of the plan, for EXPLAIN ANALYZE.
+    passed: Option<RefCell<PassedRows>>,
     /// How many rows of the next range are read at first: the limit, where a limit ends the search.
     first_page: Cell<usize>,
 }
+
+/// The number of rows that have passed each step of a plan, by the step's address: the plan stays
+/// where it is while it runs and is shown.
+pub(crate) type PassedRows = HashMap<usize, u64>;
 
 /// A row, and the correlated values from the outer query.
 #[derive(Clone, Copy)]
@@ -111,6 +118,7 @@ impl<'a> Exec<'a> {
             row_lists,
             shared,
             found,
+            passed: None,
             writing: &[],
             noted: RefCell::default(),
             sees_newest,
