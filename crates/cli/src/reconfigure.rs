@@ -14,7 +14,7 @@ use std::time::Duration;
 /// The poll interval of a watched plan.
 const LOOK: Duration = Duration::from_millis(200);
 /// The columns of a [`Shown`].
-const COLUMNS: &str = "number, reason, state, changes, made, rows, next, error, \
+const COLUMNS: &str = "number, reason, state, changes, coalesce(made, 0), rows, next, error, \
     (extract(epoch from coalesce(ended, now())) - extract(epoch from begun))::float8";
 
 /// Starts, watches and controls plans that a running server executes online
@@ -122,7 +122,7 @@ impl Shown {
     }
 
     fn has_ended(&self) -> bool {
-        matches!(&*self.state, "done" | "cancelled" | "failed")
+        matches!(&*self.state, "done" | "cancelled" | "failed" | "interrupted")
     }
 
     fn line(&self) -> String {

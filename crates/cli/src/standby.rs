@@ -18,7 +18,7 @@
 //! to take it is the conductor, and the first one ends. So the rule need not be exact.
 
 use crate::clock;
-use crate::cluster::{Belongs, Place, Watch, is_member, removed};
+use crate::cluster::{Belongs, NODES, Place, Watch, is_member, removed};
 use crate::failure::Failure;
 use crate::out;
 use crate::serve::{LOOK, can_restart, progress};
@@ -64,6 +64,8 @@ pub(crate) struct Hosted {
     stands_by: bool,
     /// It has joined the cluster, and may be removed from it.
     joined: bool,
+    /// The logs are at the processes: none can be taken without a majority of these.
+    needs_majority: bool,
 }
 
 /// Opens the sites of a process, once there is a database. `None` if a stop was requested before.
@@ -107,6 +109,7 @@ pub(crate) fn host(
     };
     let Some(belongs) = belongs else { return Ok(None) };
     let joined = place.own.joined;
+    let needs_majority = place.log.log.as_deref() == Some(NODES);
     let net = place.join(hosting.data, belongs, logs.clone(), hosting.trust_network)?;
     let _ = known.set(net.clone());
     can_restart(&net, stop);
@@ -134,7 +137,16 @@ pub(crate) fn host(
     }
     let stands_by = role == Role::Standby;
     let node = Arc::new(node);
-    Ok(Some(Hosted { node, net, _passages: passages, name, order, stands_by, joined }))
+    Ok(Some(Hosted {
+        node,
+        net,
+        _passages: passages,
+        name,
+        order,
+        stands_by,
+        joined,
+        needs_majority,
+    }))
 }
 
 /// The present place of the process that serves, as this process knows it.
@@ -231,9 +243,10 @@ impl Hosted {
 
     /// True if this process is to take the place of the one with the conductor.
     pub(crate) fn is_due(&self) -> bool {
-        let view = || look_around(&self.net, &self.name, &self.order);
         let may_be = self.stands_by && !self.joined;
-        may_be && view().is_some_and(|view| is_due(&view))
+        let view = || look_around(&self.net, &self.name, &self.order);
+        let view = if may_be { view() } else { None };
+        view.is_some_and(|view| is_due(&View { needs_majority: self.needs_majority, ..view }))
     }
 
     fn reaches_conductor(&self) -> bool {
@@ -254,6 +267,10 @@ struct View<'v> {
     standing_by: BTreeSet<String>,
     /// Whether one of those that can be reached reaches the router's process.
     is_seen: bool,
+    /// The processes of the file that can be reached, this one included.
+    reached: usize,
+    /// Whether a majority of them has to be reached.
+    needs_majority: bool,
 }
 
 /// Asks the others, if the router's process is declared dead or has begun anew. One that begins
@@ -264,8 +281,10 @@ fn look_around<'v>(net: &Net, own: &'v str, order: &'v [String]) -> Option<View<
     if !net.is_gone(&router) && !began_anew {
         return None;
     }
-    let mut view = View { own, order, standing_by: BTreeSet::new(), is_seen: false };
+    let (standing_by, is_seen, reached, needs_majority) = (BTreeSet::new(), false, 1, false);
+    let mut view = View { own, order, standing_by, is_seen, reached, needs_majority };
     for peer in net.peers() {
+        view.reached += usize::from(peer.reached.is_ok() && order.contains(&peer.member.name));
         // The router's process may be opening its database, and admit no others yet.
         if peer.reached.is_err() && peer.member.name != router {
             continue;
@@ -281,12 +300,13 @@ fn look_around<'v>(net: &Net, own: &'v str, order: &'v [String]) -> Option<View<
     Some(view)
 }
 
-/// Whether it is this process's turn: no other process reaches the router's, and it comes first in
-/// the file of those that stand by.
+/// Whether it is this process's turn: no other process reaches the router's, it comes first in the
+/// file of those that stand by, and it could take the catalog's log.
 fn is_due(view: &View<'_>) -> bool {
     let mut order = view.order.iter();
     let first = order.find(|name| *name == view.own || view.standing_by.contains(*name));
-    !view.is_seen && first.is_some_and(|first| first == view.own)
+    let can_take = !view.needs_majority || 2 * view.reached > view.order.len();
+    can_take && !view.is_seen && first.is_some_and(|first| first == view.own)
 }
 
 #[cfg(test)]
@@ -298,12 +318,22 @@ mod tests {
         let order = ["a", "b", "c"].map(str::to_owned);
         let due = |own: &str, others: &[&str], is_seen: bool| {
             let standing_by = others.iter().map(|name| (*name).to_owned()).collect();
-            is_due(&View { own, order: &order, standing_by, is_seen })
+            let (reached, needs_majority) = (1 + others.len(), false);
+            is_due(&View { own, order: &order, standing_by, is_seen, reached, needs_majority })
         };
         assert!(due("b", &["c"], false) && !due("c", &["b"], false));
         assert!(due("c", &[], false), "b is gone as well");
         assert!(!due("b", &["c"], true), "only the way from here is cut");
         assert!(due("a", &["b", "c"], false), "the first process stands by after another served");
         assert!(!due("d", &[], false), "a process that is not in the file");
+        let left = |reached| View {
+            own: "c",
+            order: &order,
+            standing_by: BTreeSet::new(),
+            is_seen: false,
+            reached,
+            needs_majority: true,
+        };
+        assert!(!is_due(&left(1)) && is_due(&left(2)), "it waits for a majority");
     }
 }

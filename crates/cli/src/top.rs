@@ -109,7 +109,8 @@ pub(crate) fn run(args: &TopArgs) -> Result<(), Failure> {
 }
 
 fn figures(server: &mut Server) -> Result<Figures, Failure> {
-    let rows = server.query("select name, labels, value from isomer.metrics")?;
+    let rows =
+        server.query("select name, labels, sum(value) from isomer.all_metrics group by 1, 2")?;
     Ok(rows.iter().map(|row| ((row.get(0), row.get(1)), row.get(2))).collect())
 }
 
@@ -145,7 +146,7 @@ fn look(server: &mut Server) -> Result<Shown, Failure> {
     if blocked > 0 {
         shown.attention.push(format!("{blocked} sessions wait for others: pg_blocking_pids"));
     }
-    let statements = "select query, calls, mean_ms, at_one_site_percent, total_ms from isomer.statements \
+    let statements = "select query, calls, mean_ms, at_one_site_percent, total_ms from isomer.all_statements \
                       where query not like '%isomer.%' \
                       order by total_ms desc limit 20";
     for row in server.query(statements)? {

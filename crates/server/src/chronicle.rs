@@ -189,6 +189,8 @@ struct Kept {
     plans: BTreeMap<u64, PlanTold>,
     /// The number of the last change, once the table was read.
     last: Option<u64>,
+    /// Another process makes the changes, and notes them.
+    follows: bool,
     /// Changes that wait for their numbers.
     early: VecDeque<Event>,
     unwritten: VecDeque<Unwritten>,
@@ -265,6 +267,11 @@ impl Chronicle {
         Chronicle { process, kept: Mutex::default() }
     }
 
+    /// Another process makes the changes, or from now on this one.
+    pub(crate) fn set_following(&self, follows: bool) {
+        self.kept.lock().follows = follows;
+    }
+
     /// Begins with the events of the table, in their order.
     pub(crate) fn begin(&self, events: impl IntoIterator<Item = Event>) {
         let mut kept = self.kept.lock();
@@ -285,6 +292,9 @@ impl Chronicle {
     /// A change of the design took effect.
     pub(crate) fn changed(&self, event: &ChangeEvent) {
         let mut kept = self.kept.lock();
+        if kept.follows {
+            return;
+        }
         let event = Event::change(event);
         if kept.last.is_none() {
             kept.early.push_back(event);

@@ -17,9 +17,10 @@ use crate::copies;
 use crate::engine::questions::{Question, Reply, ToldLock, ask, locks};
 use crate::engine::{Engine, state};
 use crate::proposals;
-use isomer_cluster::Error;
+use isomer_cluster::{CancelToken, Error};
 use isomer_sql::SqlError;
 use isomer_sql::datum::Datum;
+use std::time::Duration;
 
 /// The views of schema `isomer` whose rows the conductor's process has.
 const VIEWS: [&str; 12] = [
@@ -37,17 +38,27 @@ const VIEWS: [&str; 12] = [
     "gateways",
 ];
 
-/// The rows of a view, if another process has them. None while that cannot be reached.
+/// The longest wait for another process's rows.
+const WAITS_NS: u64 = 10_000_000_000;
+/// The pause before another attempt.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// The rows of a view, if another process has them. Waits while that cannot be reached, for as long
+/// as statements wait for a takeover; there are none after that.
 pub(crate) fn rows_elsewhere(engine: &Engine, view: &str) -> Option<Vec<Vec<Datum>>> {
-    if !engine.database().is_gateway_only() || !VIEWS.contains(&view) {
-        return None;
+    let (begun, cancel) = (engine.database().now(), CancelToken::default());
+    while engine.database().is_gateway_only() && VIEWS.contains(&view) {
+        if let Ok(Reply::Rows(rows)) = ask(engine.database(), &Question::Rows(view.to_owned())) {
+            let row = |row: Vec<Cell>| row.into_iter().map(Cell::datum).collect();
+            return Some(rows.into_iter().map(row).collect());
+        }
+        if engine.database().now().0.saturating_sub(begun.0) > WAITS_NS {
+            return Some(Vec::new());
+        }
+        // A token that is never canceled only ends by time.
+        let _ = engine.gateway().pause(&cancel, AGAIN);
     }
-    let rows = match ask(engine.database(), &Question::Rows(view.to_owned())) {
-        Ok(Reply::Rows(rows)) => rows,
-        _ => Vec::new(),
-    };
-    let row = |row: Vec<Cell>| row.into_iter().map(Cell::datum).collect();
-    Some(rows.into_iter().map(row).collect())
+    None
 }
 
 /// Answers a gateway of another process.

@@ -298,6 +298,7 @@ impl Engine {
         let users = Users::open(&database)?;
         let history = HistoryTable::open(&database)?;
         let chronicle = Arc::new(Chronicle::new(everywhere::part(&database)));
+        chronicle.set_following(database.is_gateway_only());
         let told = chronicle.clone();
         database.watch(move |event: &ChangeEvent| told.changed(event));
         let engine = Engine {

@@ -48,7 +48,7 @@ pub(crate) fn figures(engine: &Engine) -> Vec<Figure> {
         *states.entry(state.to_string()).or_insert(0.0) += 1.0;
     }
     figures.extend(states.into_iter().map(|(state, count)| {
-        let help = "Plans of operators by state, of those that are kept.";
+        let help = "Plans of operators by state, since the process with the conductor began.";
         Figure::gauge("isomer_reconfigurations", help, count).with("state", state)
     }));
     figures

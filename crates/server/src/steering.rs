@@ -201,7 +201,7 @@ impl Steering {
             *states.entry(proposal.state.name()).or_default() += 1.0;
         }
         let proposals = states.into_iter().map(|(state, count)| {
-            let help = "Proposals by state, of those that are kept.";
+            let help = "Proposals by state, since the process with the conductor began.";
             Figure::gauge("isomer_proposals", help, count).with("state", state)
         });
         let mut forecasts = self.forecasts.lock();

@@ -307,6 +307,7 @@ pub(crate) fn close_tables(engine: &Arc<Engine>) -> Closing {
 /// If this process cannot take its place, and should end.
 pub fn take_over(engine: &Arc<Engine>) -> Result<(), SqlError> {
     engine.herald.is_away.store(true, Ordering::SeqCst);
+    engine.chronicle.set_following(false);
     engine.gateway().take_over(engine.steering.clone()).map_err(database)?;
     engine.herald.has_moved();
     engine.redefined.lock().elsewhere.clear();
