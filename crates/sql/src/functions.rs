@@ -8,7 +8,7 @@ mod arrays;
 mod digests;
 mod floats;
 mod json;
-mod number_patterns;
+pub(crate) mod number_patterns;
 mod numbers;
 mod read_times;
 mod regex;
