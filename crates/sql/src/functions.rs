@@ -562,7 +562,7 @@ pub fn call(
             Datum::Int(now.div_euclid(86_400_000_000))
         }
         Instant | LocalTime => {
-            let given = args.get(1).map(|_| times::zone_named(text(1))).transpose()?;
+            let given = args.get(1).map(times::zone_of).transpose()?;
             let zone = given.as_ref().unwrap_or_else(|| around.settings.zone());
             match args[0] {
                 Datum::Timestamp(wall) if func == Instant => {

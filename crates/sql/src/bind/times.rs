@@ -62,10 +62,18 @@ impl Binder<'_> {
 
     /// AT TIME ZONE.
     pub(super) fn at_zone(&mut self, value: Typed, zone: Typed) -> Result<Typed, SqlError> {
-        let zone = self.as_text(zone)?;
+        let zone = match zone.ty {
+            SqlType::Interval => zone.expr,
+            _ => self.as_text(zone)?,
+        };
         if value.ty == SqlType::Timestamp {
             let moment = Expr::Call(Func::Instant, vec![value.expr, zone]);
             return Ok(typed(moment, SqlType::TimestampTz));
+        }
+        if value.ty.family() == Family::Clock {
+            let clock = self.coerce(value, SqlType::TimeTz)?;
+            let there = Expr::Call(Func::Time(TimeFunc::ClockThere), vec![clock, zone]);
+            return Ok(typed(there, SqlType::TimeTz));
         }
         check_time("timezone", value.ty)?;
         let moment = self.coerce(value, SqlType::TimestampTz)?;
