@@ -2,7 +2,7 @@
 
 use crate::datum::Datum;
 use crate::domains::DomainRule;
-use crate::functions::Func;
+use crate::functions::{Func, TextFunc};
 use crate::plan::{Inner, Source, Way};
 use crate::types::SqlType;
 use std::sync::Arc;
@@ -482,11 +482,12 @@ pub(crate) fn equality(condition: &Expr) -> Option<&[Expr; 2]> {
 /// True if the text of a value depends on the session (arguments: the value, the type's oid, its
 /// modifier), as for dates and arrays of dates.
 fn is_shown_by_session(args: &[Expr]) -> bool {
-    const LISTS: [i64; 3] = [1115, 1182, 1185];
-    let dates = [SqlType::Date, SqlType::Timestamp, SqlType::TimestampTz];
-    let is_date = |oid: i64| dates.iter().any(|ty| i64::from(ty.oid()) == oid);
-    let is_named = |oid: i64| SqlType::numbered(oid).is_some_and(crate::system::has_names);
-    let is_fixed = |oid: i64| !is_date(oid) && !LISTS.contains(&oid) && !is_named(oid);
+    use SqlType::{Date, Interval, Timestamp, TimestampTz};
+    let varies = |ty: SqlType| {
+        let is_time = matches!(ty, Date | Timestamp | TimestampTz | Interval);
+        is_time || ty.element().is_some() || crate::system::has_names(ty)
+    };
+    let is_fixed = |oid: i64| SqlType::numbered(oid).is_some_and(|ty| !varies(ty));
     !matches!(args.get(1), Some(Expr::Const(Datum::Int(oid))) if is_fixed(*oid))
 }
 
