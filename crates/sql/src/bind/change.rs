@@ -438,15 +438,28 @@ pub(super) fn is_default(value: &ast::Expr) -> bool {
         if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("default"))
 }
 
-/// Refuses a name of a column that needs AS.
+/// Refuses a name of a column that needs AS, or is written as a text.
 ///
 /// # Errors
 /// 42601.
 pub(super) fn check_alias(binder: &Binder<'_>, alias: &ast::Ident) -> Result<(), SqlError> {
+    check_quotes(binder, alias)?;
     if !crate::parse::needs_as(alias) {
         return Ok(());
     }
     let message = format!("syntax error at or near \"{}\"", alias.value);
+    Err(binder.at(SqlError::new(code::SYNTAX, message), alias))
+}
+
+/// Refuses an alias that is written as a text.
+///
+/// # Errors
+/// 42601.
+pub(super) fn check_quotes(binder: &Binder<'_>, alias: &ast::Ident) -> Result<(), SqlError> {
+    if alias.quote_style != Some('\'') {
+        return Ok(());
+    }
+    let message = format!("syntax error at or near \"'{}'\"", alias.value);
     Err(binder.at(SqlError::new(code::SYNTAX, message), alias))
 }
 
