@@ -97,7 +97,7 @@ impl Definer<'_> {
                 return self.add_drawn(table, new, &value);
             }
             Some(default) => {
-                self.check_default(default, &shown)?;
+                self.check_default(default, (&new.column.name, ty), &shown)?;
                 let value = format!("SELECT ({})::{shown}", bound(default));
                 let query = self.query(&value, &catalog)?;
                 if query.is_volatile() {
@@ -258,7 +258,8 @@ impl Definer<'_> {
             }
             AlterColumnOperation::SetDefault { value } => {
                 let default = kept(&value.to_string(), column.ty, &self.catalog());
-                self.check_default(&default, &self.catalog().column_type_shown(column))?;
+                let shown = self.catalog().column_type_shown(column);
+                self.check_default(&default, (&column.name, column.ty), &shown)?;
                 column.default = Some(default);
                 self.replace(table, changed);
                 return Ok(());
