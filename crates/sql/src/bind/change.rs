@@ -8,7 +8,8 @@
 //! it, so execution resolves no names. Checks that need no row are made here: that a column exists,
 //! is named once, and accepts the type.
 
-use super::convert::{are_elements, are_times, bare};
+use super::convert::{are_times, bare};
+use super::expr::typed;
 use super::foreign::Event;
 use super::query::{changed_step, joined_rows};
 use super::row_assign::row_assigned;
@@ -483,10 +484,10 @@ pub(super) fn generated_always(message: String, column: &TableColumn) -> SqlErro
 /// True if an assignment converts values of one type to the other, so that the statement needs no
 /// cast.
 pub fn is_assignable(from: SqlType, to: SqlType) -> bool {
-    let is_one = match (from.plain().element(), to.plain().element()) {
-        (Some(from), Some(to)) => from == to || are_elements(from, to),
-        _ => from.family() == to.family(),
-    };
+    if let (Some(from), Some(to)) = (from.plain().element(), to.plain().element()) {
+        return from == to || is_assignable(from, to);
+    }
+    let is_one = from.family() == to.family();
     match to {
         _ if from.family() == Family::Unknown => true,
         // Object ids are assigned from integers only.

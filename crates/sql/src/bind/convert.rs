@@ -6,6 +6,7 @@
 
 use super::Binder;
 use super::call::is_function;
+use super::change::is_assignable;
 use super::expr::{EXPR_BYTES, Typed, boolean, typed};
 use crate::catalog::NamedType;
 use crate::dates::{self, Moment};
@@ -116,6 +117,9 @@ impl Binder<'_> {
             let is_same = matches!(ty, SqlType::Text | SqlType::Varchar(None));
             return Ok(typed(if is_same { text } else { Expr::Cast(Box::new(text), ty) }, ty));
         }
+        if let Some((from, to)) = elements(value.ty, ty) {
+            return Ok(typed(elements_as(value.expr, from, to, true), ty));
+        }
         // The blanks of a char(n) are among the bytes.
         if matches!((value.ty, ty), (SqlType::Char(_), SqlType::Bytea)) {
             let shown = self.as_shown(value)?;
@@ -158,7 +162,9 @@ impl Binder<'_> {
                     format!("types {} and {} cannot be matched", bare(ty), bare(value.ty));
                 return Err(SqlError::new(code::DATATYPE_MISMATCH, message));
             }
-            let differs = bare(value.ty) != bare(ty) && value.ty != SqlType::Unknown;
+            check_elements(value.ty, ty)?;
+            let is_array = element(value.ty).is_some();
+            let differs = bare(value.ty) != bare(ty) && value.ty != SqlType::Unknown && !is_array;
             let coerced = self.coerce(value, ty)?;
             exprs.push(if differs { Expr::Cast(Box::new(coerced), ty) } else { coerced });
         }
@@ -291,21 +297,45 @@ pub(super) fn are_times(from: SqlType, to: SqlType) -> bool {
     }
 }
 
-/// True for element types of arrays with an assignment cast: the texts of one are valid for the
-/// other, or out of its range.
-pub(super) fn are_elements(from: SqlType, to: SqlType) -> bool {
-    let is_written_alike = from.family() == Family::Text || from.is_integer();
-    let is_shown = matches!(from.family(), Family::Enum(_) | Family::Uuid) || from == SqlType::Date;
-    from != to
-        && match to.family() {
-            Family::Text => is_written_alike || is_shown,
-            family => from.family() == family && is_written_alike,
+/// The type of an array's elements; `None` for other types, and for vectors of the catalog.
+fn element(ty: SqlType) -> Option<SqlType> {
+    ty.plain().element().filter(|_| ty.plain().is_array())
+}
+
+/// Refuses two arrays without a common type.
+///
+/// # Errors
+/// 42846.
+pub(super) fn check_elements(from: SqlType, to: SqlType) -> Result<(), SqlError> {
+    match elements(from, to) {
+        Some((of, other)) if of.family() != other.family() => {
+            let message = format!("could not convert type {} to {}", bare(from), bare(to));
+            Err(SqlError::new(code::CANNOT_COERCE, message))
         }
+        _ => Ok(()),
+    }
+}
+
+/// The element types of two arrays whose elements differ in more than a modifier. Catalog objects
+/// are left out: they are stored as numbers, and read by their names.
+fn elements(from: SqlType, to: SqlType) -> Option<(SqlType, SqlType)> {
+    let both = (bare(element(from)?), bare(element(to)?));
+    let has_names = |ty: SqlType| matches!(ty, SqlType::Reg(_));
+    Some(both).filter(|(from, to)| from != to && !has_names(*from) && !has_names(*to))
+}
+
+/// An array whose elements are cast from one type to another.
+fn elements_as(array: Expr, from: SqlType, to: SqlType, explicit: bool) -> Expr {
+    let [from, to] = [from, to].map(|ty| Expr::Const(Datum::Int(ty.number())));
+    Expr::Call(Func::ElementsAs { explicit }, vec![array, from, to])
 }
 
 /// Converts a value between types; between timestamps with and without time zone by the session's
 /// zone.
 pub(crate) fn retyped(expr: Expr, from: SqlType, to: SqlType) -> Expr {
+    if let Some((from, to)) = elements(from, to) {
+        return elements_as(expr, from, to, true);
+    }
     let (from, to) = (from.plain(), to.plain());
     use SqlType::{Date, Timestamp, TimestampTz};
     let cast = |expr, ty| Expr::Cast(Box::new(expr), ty);
@@ -353,6 +383,14 @@ fn show(value: Typed) -> Expr {
 /// True if an explicit cast exists between two types.
 fn can_cast(from: SqlType, to: SqlType) -> bool {
     let (a, b) = (from.family(), to.family());
+    match (element(from), element(to)) {
+        (Some(from), Some(to)) => return can_cast(from, to),
+        (Some(_), None) => return b == Family::Text,
+        (None, Some(_)) => {
+            return matches!(a, Family::Text | Family::Unknown) || from == SqlType::Int2Vector;
+        }
+        (None, None) => {}
+    }
     match (a, b) {
         (Family::Unknown | Family::Text | Family::Array, _) | (_, Family::Text | Family::Array) => {
             true

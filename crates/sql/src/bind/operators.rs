@@ -401,12 +401,10 @@ impl Binder<'_> {
         let Some(element) = ty.element().filter(|_| ty.is_array()) else {
             return Err(no_operator("||", a.ty, b.ty));
         };
-        // With two numeric types, the array has the wider one.
-        let together = |other: SqlType| match (element.family(), other.family()) {
-            (Family::Number, Family::Number) => {
-                bare(functions::common(&[element, other])).array().unwrap_or(ty)
-            }
-            _ => ty,
+        // With two types that convert to each other, the array has the wider one.
+        let together = |other: SqlType| match element.family() == other.family() {
+            true => bare(functions::common(&[element, other])).array().unwrap_or(ty),
+            false => ty,
         };
         let is_element = |side: &Typed| {
             side.ty.family() == element.family() && side.ty.family() != Family::Array

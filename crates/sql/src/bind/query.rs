@@ -8,7 +8,7 @@
 //! A query in the place of a table is a source like any other ([`wrap`]). So a UNION, or a
 //! parenthesised query with its own order, becomes the only source of an outer query.
 
-use super::convert::bare;
+use super::convert::{bare, check_elements};
 use super::operators::{check_equality, check_order};
 use super::{Binder, NamedQuery, Scope, Typed, folded};
 use crate::budget::Budget;
@@ -274,7 +274,10 @@ fn together(left: Select, right: Select, with: SetOperator, all: bool) -> Result
             (_, true) => a.ty,
             _ if a.ty == SqlType::Unknown => b.ty,
             _ if b.ty == SqlType::Unknown => a.ty,
-            _ if a.ty.family() == b.ty.family() => functions::common(&[a.ty, b.ty]),
+            _ if a.ty.family() == b.ty.family() => {
+                check_elements(b.ty, a.ty)?;
+                functions::common(&[a.ty, b.ty])
+            }
             _ => {
                 let (a, b) = (bare(a.ty), bare(b.ty));
                 let message = format!("{name} types {a} and {b} cannot be matched");
