@@ -55,22 +55,20 @@ impl Binder<'_> {
         }
     }
 
-    /// A value that is assigned to a column, which may be the word DEFAULT.
+    /// A value that is assigned to a column, which may be the word DEFAULT. It is
+    /// [converted](Binder::stored) once all values of the row are read, since one of them may
+    /// determine the type of a parameter.
     pub(super) fn assigned(
         &mut self,
         table: &Arc<Table>,
         at: usize,
         value: &ast::Expr,
         scope: Scope,
-    ) -> Result<(Expr, Scope), SqlError> {
-        let column = &table.columns[at];
+    ) -> Result<(Typed, Scope), SqlError> {
         if is_default(value) {
-            return Ok((self.default_of(table, at)?, scope));
+            return Ok((typed(self.default_of(table, at)?, table.columns[at].ty), scope));
         }
-        self.within(scope, |binder| {
-            let value = binder.expr(value)?;
-            binder.stored(value, column)
-        })
+        self.within(scope, |binder| binder.expr(value))
     }
 
     /// A value as one of a column: the assignment cast from its type to the column's. Lengths and
@@ -163,7 +161,7 @@ impl Binder<'_> {
         assignments: &[Assignment],
         mut scope: Scope,
     ) -> Result<(Vec<(usize, Expr)>, Scope), SqlError> {
-        let (mut set, mut parts): (Vec<(usize, Expr)>, Vec<usize>) = (Vec::new(), Vec::new());
+        let (mut set, mut parts): (Vec<(usize, Typed)>, Vec<usize>) = (Vec::new(), Vec::new());
         for assignment in assignments {
             let apart;
             let (names, values) = match &assignment.target {
@@ -197,20 +195,22 @@ impl Binder<'_> {
                 }
                 if let Some(part) = part {
                     scope.used[at] = true;
-                    let before = known.map_or(Expr::Column(at), |known| set.swap_remove(known).1);
+                    let before =
+                        known.map_or(Expr::Column(at), |known| set.swap_remove(known).1.expr);
                     let bind = |binder: &mut Self| binder.with_part(column, before, part, value);
                     let (expr, after) = self.within(scope, bind)?;
                     scope = after;
                     parts.push(at);
-                    set.push((at, expr));
+                    set.push((at, typed(expr, column.ty)));
                     continue;
                 }
-                let (expr, after) = self.assigned(table, at, value, scope)?;
+                let (value, after) = self.assigned(table, at, value, scope)?;
                 scope = after;
-                set.push((at, expr));
+                set.push((at, value));
             }
         }
-        Ok((set, scope))
+        let stored = |(at, value)| Ok((at, self.stored(value, &table.columns[at])?));
+        Ok((set.into_iter().map(stored).collect::<Result<_, SqlError>>()?, scope))
     }
 
     pub(super) fn returning(

@@ -80,6 +80,12 @@ impl Binder<'_> {
         }
         let NamedType { ty, domain } = self.named_type(ty)?;
         let value = match (ty, value.ty, &value.expr) {
+            // A parameter that is cast to a domain is one of the domain: the client's value is
+            // read as one of the base type with its modifier, so a text that is too long is
+            // refused.
+            (_, SqlType::Unknown, Expr::Param(number)) if domain.is_some() => {
+                typed(given(self, *number, ty)?, ty)
+            }
             (SqlType::Spanned(..), SqlType::Unknown, Expr::Const(_)) => {
                 typed(self.coerce(value, ty)?, SqlType::Interval)
             }
@@ -213,12 +219,7 @@ impl Binder<'_> {
                 SqlType::Reg(reg) => self.object(datum, reg),
                 ty => constant(datum, ty, false),
             },
-            (Expr::Param(number), SqlType::Unknown) => {
-                if self.params[number] == SqlType::Unknown {
-                    self.params[number] = bare(ty);
-                }
-                Ok(of_sent(Expr::Param(number), self.params[number]))
-            }
+            (Expr::Param(number), SqlType::Unknown) => given(self, number, bare(ty)),
             (expr, from) if from.is_float() != ty.is_float() && ty.is_float() => {
                 Ok(Expr::Cast(Box::new(expr), ty))
             }
@@ -232,13 +233,53 @@ impl Binder<'_> {
             (expr, SqlType::Float4) if matches!(ty, SqlType::Numeric(_)) => {
                 Ok(retyped(expr, SqlType::Float4, ty))
             }
-            (expr, from) => match (from.plain().element(), ty.element()) {
-                (Some(from), Some(to)) if are_elements(from, to) => {
-                    Ok(Expr::Cast(Box::new(expr), ty))
-                }
-                _ => Ok(expr),
-            },
+            (expr, from) => Ok(match elements(from, ty) {
+                Some((from, to)) if is_assignable(from, to) => elements_as(expr, from, to, false),
+                _ => expr,
+            }),
         }
+    }
+}
+
+/// A parameter that was read before its type was known, as one of this type.
+///
+/// # Errors
+/// 42P08 if it has another type by now.
+fn given(binder: &mut Binder<'_>, number: usize, ty: SqlType) -> Result<Expr, SqlError> {
+    let known = binder.params[number];
+    if known == SqlType::Unknown {
+        binder.params[number] = ty;
+    } else if bare(known) != bare(ty) {
+        let message = format!("inconsistent types deduced for parameter ${}", number + 1);
+        return Err(SqlError::new(code::AMBIGUOUS_PARAMETER, message).detail(format!(
+            "{} versus {}",
+            bare(known),
+            bare(ty)
+        )));
+    }
+    Ok(of_sent(Expr::Param(number), binder.params[number]))
+}
+
+/// A value that is used once more: a parameter has the type of its first use.
+pub(super) fn again(binder: &Binder<'_>, value: Typed) -> Typed {
+    match (value.expr, value.ty) {
+        (Expr::Param(number), SqlType::Unknown) => {
+            let ty = binder.params[number].plain();
+            typed(of_sent(Expr::Param(number), ty), ty)
+        }
+        (expr, ty) => typed(expr, ty),
+    }
+}
+
+/// An argument of a function that takes values of any type. It gives a parameter no type, so the
+/// statement is refused, and a NULL stands for the parameter until then.
+pub(super) fn of_any(binder: &mut Binder<'_>, value: Typed) -> Typed {
+    match (value.expr, value.ty) {
+        (Expr::Param(number), SqlType::Unknown) => {
+            binder.untyped.push(number);
+            typed(Expr::Const(Datum::Null), SqlType::Unknown)
+        }
+        (expr, ty) => typed(expr, ty),
     }
 }
 

@@ -7,7 +7,7 @@
 //!   $1 = int8          $1 is an int8    an undetermined type becomes the other's
 //! ```
 
-use super::convert::bare;
+use super::convert::{again, bare};
 use super::expr::{EXPR_BYTES, Typed, boolean, typed};
 use super::folded;
 use super::json::TEXTS;
@@ -123,6 +123,7 @@ impl Binder<'_> {
             // Both sides occur three times.
             self.budget.charge(2 * (self.budget.mark() - before))?;
             first = Some(self.compare(weak, a.clone(), b.clone())?.expr);
+            let (a, b) = (again(self, a), again(self, b));
             found = Some(match found {
                 None => self.compare(strict.1, a, b)?.expr,
                 Some(rest) => {
