@@ -30,9 +30,10 @@ use isomer_sql::define::{self, NewIndex, plain_name};
 use isomer_sql::expr::Expr;
 use isomer_sql::foreign::{ForeignKey, unique_over};
 use isomer_sql::parameters;
-use isomer_sql::parse::parse;
+use isomer_sql::parse::{parse, parse_expression};
 use isomer_sql::sequence::bound;
 use isomer_sql::statement::{Action, Compiled, compile};
+use isomer_sql::types::SqlType;
 use isomer_sql::{SqlError, code};
 use sqlparser::ast::{
     AlterTableOperation, DropBehavior, Ident, ObjectName, RenameTableNameKind, SqlOption,
@@ -312,9 +313,22 @@ impl Definer<'_> {
         define::check_conditions(&table, &self.catalog(), &self.around.budget)
     }
 
-    /// Refuses a default that yields no value of a type.
-    pub(crate) fn check_default(&self, default: &str, ty: &str) -> Result<(), SqlError> {
-        let query = format!("SELECT ({})::{ty}", bound(default));
+    /// Refuses a default of a column, or of a domain, that cannot be assigned to its type. `shown`
+    /// is the name of the type.
+    pub(crate) fn check_default(
+        &self,
+        default: &str,
+        (name, ty): (&str, SqlType),
+        shown: &str,
+    ) -> Result<(), SqlError> {
+        let (catalog, default) = (self.catalog(), bound(default));
+        let parsed = parse_expression(&default)?;
+        let from = define::type_of(&parsed, None, &catalog, &self.around.budget);
+        // A literal is one of the type.
+        let query = match from {
+            Ok(from) if from != SqlType::Unknown => format!("SELECT ({default})"),
+            _ => format!("SELECT ({default})::{shown}"),
+        };
         let compiled = self.query(&query, &self.catalog())?;
         let Action::Select(plan) = &compiled.action else { return Ok(()) };
         let refused =
@@ -333,6 +347,16 @@ impl Definer<'_> {
         if plan.project.iter().any(Expr::has_query) {
             let what = "cannot use subquery in";
             return refused(code::FEATURE_NOT_SUPPORTED, what, "DEFAULT expression");
+        }
+        let from = from?;
+        if !define::is_assignable(from, ty) {
+            let to = if shown == catalog.type_shown(ty) { ty.without_modifier() } else { ty };
+            let (to, from) = (catalog.type_shown(to), from.without_modifier());
+            let message = format!(
+                "column \"{name}\" is of type {to} but default expression is of type {from}"
+            );
+            let hint = "You will need to rewrite or cast the expression.";
+            return Err(SqlError::new(code::DATATYPE_MISMATCH, message).hint(hint));
         }
         Ok(())
     }

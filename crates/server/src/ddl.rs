@@ -300,8 +300,8 @@ impl<'a> Definer<'a> {
             let ty = column.ty;
             column.default = column.default.take().map(|default| kept(&default, ty, &catalog));
             let default = column.default.as_ref();
-            let ty = catalog.column_type_shown(column);
-            default.map_or(Ok(()), |default| self.check_default(default, &ty))?;
+            let (of, shown) = ((&*column.name, ty), catalog.column_type_shown(column));
+            default.map_or(Ok(()), |default| self.check_default(default, of, &shown))?;
         }
         for &at in new.key.iter().chain(&new.shard) {
             new.columns[at].not_null = true;

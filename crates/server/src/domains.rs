@@ -132,7 +132,8 @@ impl Definer<'_> {
             return Ok(None);
         }
         let default = kept(&default.to_string(), domain.ty, &self.catalog());
-        self.check_default(&default, &self.catalog().type_shown(domain.ty))?;
+        let shown = self.catalog().type_shown(domain.ty);
+        self.check_default(&default, (&domain.name.name, domain.ty), &shown)?;
         Ok(Some(default))
     }
 

@@ -356,3 +356,42 @@ fn damaged_messages_end_their_own_connection_only() {
     }
     assert_eq!(client.query("select 1", &[]).expect("it is still served").len(), 1);
 }
+
+#[test]
+fn a_parameter_that_is_cast_to_a_domain_has_the_length_and_the_digits_of_its_base_type() {
+    let fixture = Fixture::new();
+    let mut client = fixture.client();
+    client
+        .batch_execute(
+            "create domain dv as varchar(3); create domain dc as char(3);
+             create domain di as int check (value > 3)",
+        )
+        .expect("domains");
+    let cast = client.prepare("select $1::dv, $2::dc").expect("a statement");
+    let row = client.query_one(&cast, &[&"abc  ", &"a"]).expect("one row");
+    assert_eq!((row.get::<_, &str>(0), row.get::<_, &str>(1)), ("abc", "a  "));
+    for both in [["abcd", "a"], ["abc", "abcd"]] {
+        let refused = client.query_one(&cast, &[&both[0], &both[1]]);
+        assert_eq!(code(refused), SqlState::STRING_DATA_RIGHT_TRUNCATION);
+    }
+    // A parameter that the client gives another type is cast.
+    let cast = client.prepare_typed("select $1::dv", &[Type::TEXT]).expect("a statement");
+    assert_eq!(client.query_one(&cast, &[&"abcd"]).expect("one row").get::<_, &str>(0), "abc");
+    let refused = client.query_one("select $1::di", &[&2i32]);
+    assert_eq!(code(refused), SqlState::CHECK_VIOLATION);
+}
+
+#[test]
+fn the_bounds_of_a_series_have_the_type_of_the_other_one() {
+    let fixture = Fixture::new();
+    let mut client = fixture.client();
+    let series =
+        client.prepare("select count(*) from generate_series(1, $1)").expect("a statement");
+    assert_eq!(series.params(), [Type::INT4]);
+    let series = client.prepare("select count(*) from generate_series($1, 3::bigint)");
+    assert_eq!(series.expect("a statement").params(), [Type::INT8]);
+    let between = client.prepare("select 5::bigint between $1 and $1 + 10").expect("a statement");
+    assert_eq!(between.params(), [Type::INT8]);
+    let twice = client.prepare("select $1, $1 + 1");
+    assert_eq!(code(twice), SqlState::AMBIGUOUS_PARAMETER);
+}

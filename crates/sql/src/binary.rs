@@ -112,7 +112,10 @@ pub fn decode(bytes: &[u8], ty: SqlType) -> Result<Datum, SqlError> {
         SqlType::Spanned(fields, digits) => {
             crate::datum::spanned(decode(bytes, SqlType::Interval)?, fields, digits)
         }
-        SqlType::Numeric(_) => Datum::Numeric(Decimal::decode(bytes).ok_or_else(wrong)?),
+        SqlType::Numeric(modifier) => {
+            let number = Decimal::decode(bytes).ok_or_else(wrong)?;
+            Datum::Numeric(crate::datum::fit(number, modifier)?)
+        }
         SqlType::Jsonb => match bytes.split_first() {
             Some((&JSONB_VERSION, text)) => crate::text::parse(utf8(text)?, ty)?,
             _ => return Err(wrong()),

@@ -2,9 +2,9 @@
 
 use crate::datum::Datum;
 use crate::domains::DomainRule;
-use crate::functions::Func;
+use crate::functions::{Func, TextFunc};
 use crate::plan::{Inner, Source, Way};
-use crate::types::SqlType;
+use crate::types::{Family, SqlType};
 use std::sync::Arc;
 
 /// An expression over a row. Equal expressions have identical values for each row.
@@ -384,6 +384,9 @@ impl Expr {
         self.is_volatile()
             || self.has(&|expr| match expr {
                 Expr::Call(Func::Show, args) => is_shown_by_session(args),
+                Expr::Call(Func::ElementsAs { .. }, args) => is_cast_by_session(&args[1..]),
+                // Arguments of any type are shown as the session writes them.
+                Expr::Call(Func::Concat | Func::ConcatWs | Func::Text(TextFunc::Format), _) => true,
                 Expr::Call(func, args) => func.asks_around(args.len()),
                 // The meaning depends on the session's zone.
                 Expr::Cast(_, ty) => *ty == SqlType::TimestampTz,
@@ -482,12 +485,23 @@ pub(crate) fn equality(condition: &Expr) -> Option<&[Expr; 2]> {
 /// True if the text of a value depends on the session (arguments: the value, the type's oid, its
 /// modifier), as for dates and arrays of dates.
 fn is_shown_by_session(args: &[Expr]) -> bool {
-    const LISTS: [i64; 3] = [1115, 1182, 1185];
-    let dates = [SqlType::Date, SqlType::Timestamp, SqlType::TimestampTz];
-    let is_date = |oid: i64| dates.iter().any(|ty| i64::from(ty.oid()) == oid);
-    let is_named = |oid: i64| SqlType::numbered(oid).is_some_and(crate::system::has_names);
-    let is_fixed = |oid: i64| !is_date(oid) && !LISTS.contains(&oid) && !is_named(oid);
+    use SqlType::{Date, Interval, Timestamp, TimestampTz};
+    let varies = |ty: SqlType| {
+        let is_time = matches!(ty, Date | Timestamp | TimestampTz | Interval);
+        is_time || ty.element().is_some() || crate::system::has_names(ty)
+    };
+    let is_fixed = |oid: i64| SqlType::numbered(oid).is_some_and(|ty| !varies(ty));
     !matches!(args.get(1), Some(Expr::Const(Datum::Int(oid))) if is_fixed(*oid))
+}
+
+/// True if casts from or to one of these types may depend on the session.
+fn is_cast_by_session(types: &[Expr]) -> bool {
+    use Family::{Clock, Interval, Time};
+    types.iter().any(|ty| {
+        let Expr::Const(Datum::Int(number)) = ty else { return true };
+        let family = SqlType::numbered(*number).map(SqlType::family);
+        family.is_none_or(|family| matches!(family, Time | Clock | Interval))
+    })
 }
 
 /// Splits a condition into its conjuncts.

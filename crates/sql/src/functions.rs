@@ -8,7 +8,7 @@ mod arrays;
 mod digests;
 mod floats;
 mod json;
-mod number_patterns;
+pub(crate) mod number_patterns;
 mod numbers;
 mod read_times;
 mod regex;
@@ -170,6 +170,11 @@ pub enum Func {
     ColumnDescription,
     LocalNow,
     Instant,
+    /// An array whose elements are cast from one type to another; further arguments are the
+    /// numbers of both types.
+    ElementsAs {
+        explicit: bool,
+    },
     LocalTime,
     DateTrunc,
     ToChar,
@@ -397,6 +402,14 @@ pub fn common(types: &[SqlType]) -> SqlType {
             (SqlType::Varchar(_), SqlType::Char(_)) => SqlType::Varchar(None),
             (SqlType::Varchar(_), SqlType::Varchar(_) | SqlType::Text) => SqlType::Varchar(None),
             (a, b) if a.family() == Family::Text && b.family() == Family::Text => SqlType::Text,
+            (a, b) if a.family() == Family::Array && b.family() == Family::Array => {
+                match (a.plain().element(), b.plain().element()) {
+                    (Some(of), Some(other)) if of.family() == other.family() => {
+                        common(&[of, other]).without_modifier().array().unwrap_or(a)
+                    }
+                    _ => a.plain(),
+                }
+            }
             (SqlType::Date, later) | (later, SqlType::Date) => later.plain(),
             (a, b) if a.family() == Family::Clock && b.family() == Family::Clock => SqlType::TimeTz,
             (a, b) if a.family() == Family::Time && b.plain() == SqlType::TimestampTz => b.plain(),
@@ -563,7 +576,7 @@ pub fn call(
             Datum::Int(now.div_euclid(86_400_000_000))
         }
         Instant | LocalTime => {
-            let given = args.get(1).map(|_| times::zone_named(text(1))).transpose()?;
+            let given = args.get(1).map(times::zone_of).transpose()?;
             let zone = given.as_ref().unwrap_or_else(|| around.settings.zone());
             match args[0] {
                 Datum::Timestamp(wall) if func == Instant => {
@@ -574,6 +587,12 @@ pub fn call(
                 }
                 _ => Datum::Null,
             }
+        }
+        ElementsAs { explicit } => {
+            budget.charge(4 * text(0).len())?;
+            let numbered = |at: usize| SqlType::numbered(int(at)).unwrap_or(SqlType::Text);
+            let times = (around.settings.times(), around.begun_us);
+            crate::text::elements_as(text(0), (numbered(1), numbered(2)), explicit, times)?
         }
         DateTrunc => times::truncate(text(0), &args[1])?,
         ToChar => {

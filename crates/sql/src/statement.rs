@@ -9,7 +9,7 @@ mod places;
 mod procedure;
 mod session;
 
-use crate::bind::{Binder, called, check_change, check_query, folded};
+use crate::bind::{Binder, bare, called, check_change, check_query, folded};
 use crate::bind::{modify, whole_change, whole_query};
 use crate::budget::Budget;
 use crate::catalog::{Catalog, Named, Procedure, Relation, Table};
@@ -506,7 +506,13 @@ fn action(binder: &mut Binder<'_>, statement: &Statement) -> Result<Action, SqlE
             ast::DiscardObject::TEMP => Action::Prepared(Prepared::DiscardTemporary),
         },
         Statement::Prepare { name, data_types, statement } => {
-            let types = data_types.iter().map(|ty| binder.type_of(ty)).collect::<Result<_, _>>()?;
+            // Parameters have no modifiers.
+            let is_open = |ty: &ast::DataType| ty.to_string().eq_ignore_ascii_case("unknown");
+            let types = data_types.iter().map(|ty| match is_open(ty) {
+                true => Ok(SqlType::Unknown),
+                false => binder.type_of(ty).map(bare),
+            });
+            let types = types.collect::<Result<_, _>>()?;
             Action::Prepared(Prepared::Prepare(folded(name), types, statement.clone()))
         }
         Statement::Execute { name: Some(name), parameters, .. } => Action::Prepared(

@@ -127,16 +127,56 @@ pub fn assigned(
     }
     Some(match value {
         Datum::Text(text) if from == SqlType::Unknown => parse_sent(text, to, style, now_us),
+        value => cast(value, (from, to), false, (style, now_us)),
+    })
+}
+
+/// A value of one type as one of another; an explicit cast truncates texts.
+fn cast(
+    value: &Datum,
+    (from, to): (SqlType, SqlType),
+    explicit: bool,
+    (style, now_us): (&TimeStyle, i64),
+) -> Result<Datum, SqlError> {
+    let (own, wanted) = (from.plain(), to.plain());
+    match value {
+        Datum::Null => Ok(Datum::Null),
+        Datum::Text(array) if own.is_array() && wanted.is_array() && own != wanted => {
+            let types = (own.element().unwrap_or(own), wanted.element().unwrap_or(wanted));
+            let array = elements_as(array, types, explicit, (style, now_us))?;
+            crate::datum::convert(array, to, explicit)
+        }
+        Datum::Text(text) if from.family() == Family::Text && to.family() != Family::Text => {
+            parse_at(text, to, style, Some(now_us))
+        }
         value if to.family() == Family::Text && from.family() != Family::Text => {
             let shown = match value {
-                Datum::Null => return Some(Ok(Datum::Null)),
                 Datum::Bool(truth) => truth.to_string(),
                 value => format_in(value, from, &style.zone).into_owned(),
             };
-            crate::datum::convert(Datum::Text(shown), to, false)
+            crate::datum::convert(Datum::Text(shown), to, explicit)
         }
-        value => crate::datum::convert(style.zone.retyped(value.clone(), from, to), to, false),
-    })
+        value => crate::datum::convert(style.zone.retyped(value.clone(), from, to), to, explicit),
+    }
+}
+
+/// An array whose elements are cast from one type to another.
+///
+/// # Errors
+/// The errors of the cast.
+pub(crate) fn elements_as(
+    array: &str,
+    (from, to): (SqlType, SqlType),
+    explicit: bool,
+    around: (&TimeStyle, i64),
+) -> Result<Datum, SqlError> {
+    let mut written = crate::array::Writer::default();
+    for value in crate::array::values(array, from) {
+        let value = cast(&value?, (from, to), explicit, around)?;
+        let text = (!value.is_null()).then(|| format(&value, to));
+        written.push(text.as_deref());
+    }
+    Ok(Datum::Text(written.end_from(crate::array::first_number(array))))
 }
 
 /// As [`parse_in`]; words that refer to the current time (`now`, `today`) are accepted if it is

@@ -41,8 +41,8 @@ impl Zone {
         Zone { name: Arc::from("UTC"), rules: None }
     }
 
-    /// The zone with a name: one of the time zone database, a POSIX rule (`EST5EDT`, `<+02>-02`),
-    /// or hours east of Greenwich (`2`, `-3.5`).
+    /// The zone with a name: one of the time zone database, a POSIX rule (`EST5EDT`, `<+02>-02`,
+    /// `+05:30`), or hours east of Greenwich (`2`, `-3.5`).
     pub fn named(name: &str) -> Option<Zone> {
         let name = name.trim().trim_matches('\'');
         if matches!(name, "Z" | "z" | "+00:00" | "-00:00") {
@@ -50,6 +50,9 @@ impl Zone {
         }
         if let Some(hours) = name.parse::<f64>().ok().filter(|hours| hours.abs() < 24.0) {
             return Zone::east((hours * 3600.0).round() as i64);
+        }
+        if let Some(zone) = Zone::west(name) {
+            return Some(zone);
         }
         let found = match TimeZone::get(name) {
             Ok(rules) => {
@@ -63,6 +66,24 @@ impl Zone {
         };
         let is_utc = found.rules.as_ref().is_some_and(|rules| *rules == TimeZone::UTC);
         Some(if is_utc { Zone { rules: None, ..found } } else { found })
+    }
+
+    /// The zone of a POSIX rule without an abbreviation, whose offset counts to the west: `+05:30`,
+    /// `-3`, `2:30:15`.
+    pub(crate) fn west(name: &str) -> Option<Zone> {
+        let number = name.trim();
+        let (sign, number) = match number.strip_prefix('-') {
+            Some(number) => (1, number),
+            None => (-1, number.strip_prefix('+').unwrap_or(number)),
+        };
+        let mut seconds = 0;
+        for (part, unit) in number.splitn(3, ':').zip([3600, 60, 1]) {
+            let is_number = !part.is_empty() && part.bytes().all(|sign| sign.is_ascii_digit());
+            let part = part.parse::<i32>().ok().filter(|_| is_number)?;
+            seconds += unit * Some(part).filter(|part| unit == 3600 || *part < 60)?;
+        }
+        let offset = Offset::from_seconds(sign * seconds).ok()?;
+        Some(Zone { name: Arc::from(name), rules: Some(TimeZone::fixed(offset)) })
     }
 
     /// A fixed offset in seconds east of Greenwich, with PostgreSQL's name for it, in which the
@@ -227,11 +248,13 @@ mod tests {
             ("<+02>-02", "<+02>-02", "+02"),
             ("EST5EDT", "EST5EDT", "-05"),
             ("asia/kathmandu", "Asia/Kathmandu", "+05:30"),
+            ("+05:30", "+05:30", "-05:30"),
+            ("-2:30:15", "-2:30:15", "+02:30:15"),
         ] {
             let zone = Zone::named(name).unwrap_or_else(|| panic!("{name} is a zone"));
             assert_eq!((zone.name(), &*zone.suffix(0)), (known, suffix), "{name}");
         }
-        for wrong in ["Nowhere/Land", "", "25", "+02:00x"] {
+        for wrong in ["Nowhere/Land", "", "25", "+02:00x", "+05:60", "+0530", "1:", "+-1"] {
             assert_eq!(Zone::named(wrong), None, "{wrong}");
         }
     }

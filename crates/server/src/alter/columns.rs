@@ -13,6 +13,7 @@ use isomer_sql::define::{self, NewColumn, NewIndex};
 use isomer_sql::foreign::ForeignKey;
 use isomer_sql::parse::parse_expression;
 use isomer_sql::sequence::{Owner, SequenceOptions, bound, kept};
+use isomer_sql::text::assigned;
 use isomer_sql::types::Family;
 use isomer_sql::view::View;
 use isomer_sql::{SqlError, SqlType, code};
@@ -97,7 +98,7 @@ impl Definer<'_> {
                 return self.add_drawn(table, new, &value);
             }
             Some(default) => {
-                self.check_default(default, &shown)?;
+                self.check_default(default, (&new.column.name, ty), &shown)?;
                 let value = format!("SELECT ({})::{shown}", bound(default));
                 let query = self.query(&value, &catalog)?;
                 if query.is_volatile() {
@@ -258,7 +259,8 @@ impl Definer<'_> {
             }
             AlterColumnOperation::SetDefault { value } => {
                 let default = kept(&value.to_string(), column.ty, &self.catalog());
-                self.check_default(&default, &self.catalog().column_type_shown(column))?;
+                let shown = self.catalog().column_type_shown(column);
+                self.check_default(&default, (&column.name, column.ty), &shown)?;
                 column.default = Some(default);
                 self.replace(table, changed);
                 return Ok(());
@@ -360,10 +362,17 @@ impl Definer<'_> {
         let (from, settings) = (table.columns[at].ty, self.around.settings.clone());
         // Texts are not truncated, as in assignments.
         let explicit = !matches!(ty.family(), Family::Text | Family::Array);
+        let is_array = from.plain().is_array() && ty.plain().is_array();
+        let begun_us = self.around.begun_us;
         let fill = |old: &[Datum]| {
             let mut values = old.to_vec();
             let value = std::mem::replace(&mut values[at], Datum::Null);
-            values[at] = convert(settings.zone().retyped(value, from, ty), ty, explicit)?;
+            let times = settings.times();
+            let elements = is_array.then(|| assigned(&value, (from, ty), times, begun_us));
+            values[at] = match elements.flatten() {
+                Some(array) => array?,
+                None => convert(settings.zone().retyped(value, from, ty), ty, explicit)?,
+            };
             Ok(values)
         };
         self.rebuild(table, changed, &fill)

@@ -10,13 +10,19 @@ use super::Binder;
 use super::convert::bare;
 use super::expr::{Typed, boolean, typed};
 use super::json::unknown_function;
-use super::operators::no_operator;
+use super::operators::{beside, no_operator};
 use crate::datum::Datum;
-use crate::error::SqlError;
+use crate::error::{SqlError, code};
 use crate::expr::{Compare, Expr};
 use crate::functions::{ArrayFunc, Func};
 use crate::types::{Family, SqlType};
 use sqlparser::ast::BinaryOperator;
+
+/// 42804: no argument says which array type a function of any array has.
+fn no_polymorphic() -> SqlError {
+    let message = "could not determine polymorphic type because input has type unknown";
+    SqlError::new(code::DATATYPE_MISMATCH, message)
+}
 
 fn call(func: ArrayFunc, args: Vec<Expr>) -> Expr {
     Expr::Call(Func::Array(func), args)
@@ -116,6 +122,9 @@ impl Binder<'_> {
             ("array_ndims", [array]) => (Dimensions, array),
             ("array_dims", [array]) => (Shown, array),
             ("trim_array", [array, _]) => (Trim, array),
+            ("cardinality" | "array_to_string", [array, ..]) if array.ty == SqlType::Unknown => {
+                return Some(Err(no_polymorphic()));
+            }
             ("string_to_array", [_, _] | [_, _, _]) => return Some(self.split(args)),
             _ => return None,
         };
@@ -125,16 +134,17 @@ impl Binder<'_> {
         {
             // The other argument determines its type.
             let (side, other) = if func == Append { (a, b) } else { (b, a) };
-            side.ty = other.ty.array().unwrap_or(SqlType::Unknown);
+            array.ty = beside(other.ty).array().unwrap_or(SqlType::Unknown);
             if let Expr::Const(Datum::Null) = side.expr {
-                array.ty = side.ty;
-            } else {
-                side.ty = SqlType::Unknown;
+                side.ty = array.ty;
             }
         }
         let args = &args[..];
         let Some(element) = array.ty.element().filter(|_| array.ty.family() == Family::Array)
         else {
+            if array.ty == SqlType::Unknown {
+                return Some(Err(no_polymorphic()));
+            }
             return Some(Err(unknown_function(name, args)));
         };
         Some(self.array_named(name, (func, array.ty, element), args.to_vec()))

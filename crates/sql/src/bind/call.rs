@@ -1,7 +1,8 @@
 //! Functions and aggregates.
 
-use super::convert::{bare, rounded};
+use super::convert::{bare, of_any, rounded};
 use super::expr::{EXPR_BYTES, typed};
+use super::forms::ambiguous;
 use super::json::as_type;
 use super::operators::{beside, check_equality, check_order};
 use super::query::sort_key;
@@ -222,6 +223,8 @@ impl Binder<'_> {
         let mut exprs = Vec::with_capacity(args.len());
         for (at, arg) in args.into_iter().enumerate() {
             exprs.push(if matches!(func, Func::Concat | Func::ConcatWs) {
+                let is_any = func == Func::Concat || at > 0;
+                let arg = if is_any { of_any(self, arg) } else { arg };
                 self.as_shown(arg)?
             } else if argument(func, at) == Argument::Text && arg.ty != SqlType::Bytea {
                 self.as_text(arg)?
@@ -481,6 +484,10 @@ impl Binder<'_> {
             let (kind, of) = (AggregateKind::Spread(spread), Some(of));
             return Ok(Aggregate { kind, of, distinct, filter, order, ty });
         }
+        if let ("sum" | "avg" | "array_agg", SqlType::Unknown) = (name, ty) {
+            return Err(ambiguous(name, &[ty]));
+        }
+        let value = if name == "count" { of_any(self, value) } else { value };
         let (number, is_span) = (ty.family() == Family::Number, ty == SqlType::Interval);
         if let "min" | "max" = name {
             check_order(ty)?;

@@ -8,7 +8,8 @@
 //! it, so execution resolves no names. Checks that need no row are made here: that a column exists,
 //! is named once, and accepts the type.
 
-use super::convert::{are_elements, are_times, bare};
+use super::convert::{are_times, bare};
+use super::expr::typed;
 use super::foreign::Event;
 use super::query::{changed_step, joined_rows};
 use super::row_assign::row_assigned;
@@ -54,22 +55,20 @@ impl Binder<'_> {
         }
     }
 
-    /// A value that is assigned to a column, which may be the word DEFAULT.
+    /// A value that is assigned to a column, which may be the word DEFAULT. It is
+    /// [converted](Binder::stored) once all values of the row are read, since one of them may
+    /// determine the type of a parameter.
     pub(super) fn assigned(
         &mut self,
         table: &Arc<Table>,
         at: usize,
         value: &ast::Expr,
         scope: Scope,
-    ) -> Result<(Expr, Scope), SqlError> {
-        let column = &table.columns[at];
+    ) -> Result<(Typed, Scope), SqlError> {
         if is_default(value) {
-            return Ok((self.default_of(table, at)?, scope));
+            return Ok((typed(self.default_of(table, at)?, table.columns[at].ty), scope));
         }
-        self.within(scope, |binder| {
-            let value = binder.expr(value)?;
-            binder.stored(value, column)
-        })
+        self.within(scope, |binder| binder.expr(value))
     }
 
     /// A value as one of a column: the assignment cast from its type to the column's. Lengths and
@@ -162,7 +161,7 @@ impl Binder<'_> {
         assignments: &[Assignment],
         mut scope: Scope,
     ) -> Result<(Vec<(usize, Expr)>, Scope), SqlError> {
-        let (mut set, mut parts): (Vec<(usize, Expr)>, Vec<usize>) = (Vec::new(), Vec::new());
+        let (mut set, mut parts): (Vec<(usize, Typed)>, Vec<usize>) = (Vec::new(), Vec::new());
         for assignment in assignments {
             let apart;
             let (names, values) = match &assignment.target {
@@ -196,20 +195,22 @@ impl Binder<'_> {
                 }
                 if let Some(part) = part {
                     scope.used[at] = true;
-                    let before = known.map_or(Expr::Column(at), |known| set.swap_remove(known).1);
+                    let before =
+                        known.map_or(Expr::Column(at), |known| set.swap_remove(known).1.expr);
                     let bind = |binder: &mut Self| binder.with_part(column, before, part, value);
                     let (expr, after) = self.within(scope, bind)?;
                     scope = after;
                     parts.push(at);
-                    set.push((at, expr));
+                    set.push((at, typed(expr, column.ty)));
                     continue;
                 }
-                let (expr, after) = self.assigned(table, at, value, scope)?;
+                let (value, after) = self.assigned(table, at, value, scope)?;
                 scope = after;
-                set.push((at, expr));
+                set.push((at, value));
             }
         }
-        Ok((set, scope))
+        let stored = |(at, value)| Ok((at, self.stored(value, &table.columns[at])?));
+        Ok((set.into_iter().map(stored).collect::<Result<_, SqlError>>()?, scope))
     }
 
     pub(super) fn returning(
@@ -438,15 +439,28 @@ pub(super) fn is_default(value: &ast::Expr) -> bool {
         if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("default"))
 }
 
-/// Refuses a name of a column that needs AS.
+/// Refuses a name of a column that needs AS, or is written as a text.
 ///
 /// # Errors
 /// 42601.
 pub(super) fn check_alias(binder: &Binder<'_>, alias: &ast::Ident) -> Result<(), SqlError> {
+    check_quotes(binder, alias)?;
     if !crate::parse::needs_as(alias) {
         return Ok(());
     }
     let message = format!("syntax error at or near \"{}\"", alias.value);
+    Err(binder.at(SqlError::new(code::SYNTAX, message), alias))
+}
+
+/// Refuses an alias that is written as a text.
+///
+/// # Errors
+/// 42601.
+pub(super) fn check_quotes(binder: &Binder<'_>, alias: &ast::Ident) -> Result<(), SqlError> {
+    if alias.quote_style != Some('\'') {
+        return Ok(());
+    }
+    let message = format!("syntax error at or near \"'{}'\"", alias.value);
     Err(binder.at(SqlError::new(code::SYNTAX, message), alias))
 }
 
@@ -470,10 +484,10 @@ pub(super) fn generated_always(message: String, column: &TableColumn) -> SqlErro
 /// True if an assignment converts values of one type to the other, so that the statement needs no
 /// cast.
 pub fn is_assignable(from: SqlType, to: SqlType) -> bool {
-    let is_one = match (from.plain().element(), to.plain().element()) {
-        (Some(from), Some(to)) => from == to || are_elements(from, to),
-        _ => from.family() == to.family(),
-    };
+    if let (Some(from), Some(to)) = (from.plain().element(), to.plain().element()) {
+        return from == to || is_assignable(from, to);
+    }
+    let is_one = from.family() == to.family();
     match to {
         _ if from.family() == Family::Unknown => true,
         // Object ids are assigned from integers only.

@@ -6,6 +6,7 @@
 
 use super::Binder;
 use super::call::is_function;
+use super::change::is_assignable;
 use super::expr::{EXPR_BYTES, Typed, boolean, typed};
 use crate::catalog::NamedType;
 use crate::dates::{self, Moment};
@@ -79,6 +80,12 @@ impl Binder<'_> {
         }
         let NamedType { ty, domain } = self.named_type(ty)?;
         let value = match (ty, value.ty, &value.expr) {
+            // A parameter that is cast to a domain is one of the domain: the client's value is
+            // read as one of the base type with its modifier, so a text that is too long is
+            // refused.
+            (_, SqlType::Unknown, Expr::Param(number)) if domain.is_some() => {
+                typed(given(self, *number, ty)?, ty)
+            }
             (SqlType::Spanned(..), SqlType::Unknown, Expr::Const(_)) => {
                 typed(self.coerce(value, ty)?, SqlType::Interval)
             }
@@ -115,6 +122,9 @@ impl Binder<'_> {
             let text = self.as_text(value)?;
             let is_same = matches!(ty, SqlType::Text | SqlType::Varchar(None));
             return Ok(typed(if is_same { text } else { Expr::Cast(Box::new(text), ty) }, ty));
+        }
+        if let Some((from, to)) = elements(value.ty, ty) {
+            return Ok(typed(elements_as(value.expr, from, to, true), ty));
         }
         // The blanks of a char(n) are among the bytes.
         if matches!((value.ty, ty), (SqlType::Char(_), SqlType::Bytea)) {
@@ -158,7 +168,9 @@ impl Binder<'_> {
                     format!("types {} and {} cannot be matched", bare(ty), bare(value.ty));
                 return Err(SqlError::new(code::DATATYPE_MISMATCH, message));
             }
-            let differs = bare(value.ty) != bare(ty) && value.ty != SqlType::Unknown;
+            check_elements(value.ty, ty)?;
+            let is_array = element(value.ty).is_some();
+            let differs = bare(value.ty) != bare(ty) && value.ty != SqlType::Unknown && !is_array;
             let coerced = self.coerce(value, ty)?;
             exprs.push(if differs { Expr::Cast(Box::new(coerced), ty) } else { coerced });
         }
@@ -207,12 +219,7 @@ impl Binder<'_> {
                 SqlType::Reg(reg) => self.object(datum, reg),
                 ty => constant(datum, ty, false),
             },
-            (Expr::Param(number), SqlType::Unknown) => {
-                if self.params[number] == SqlType::Unknown {
-                    self.params[number] = bare(ty);
-                }
-                Ok(of_sent(Expr::Param(number), self.params[number]))
-            }
+            (Expr::Param(number), SqlType::Unknown) => given(self, number, bare(ty)),
             (expr, from) if from.is_float() != ty.is_float() && ty.is_float() => {
                 Ok(Expr::Cast(Box::new(expr), ty))
             }
@@ -226,13 +233,53 @@ impl Binder<'_> {
             (expr, SqlType::Float4) if matches!(ty, SqlType::Numeric(_)) => {
                 Ok(retyped(expr, SqlType::Float4, ty))
             }
-            (expr, from) => match (from.plain().element(), ty.element()) {
-                (Some(from), Some(to)) if are_elements(from, to) => {
-                    Ok(Expr::Cast(Box::new(expr), ty))
-                }
-                _ => Ok(expr),
-            },
+            (expr, from) => Ok(match elements(from, ty) {
+                Some((from, to)) if is_assignable(from, to) => elements_as(expr, from, to, false),
+                _ => expr,
+            }),
         }
+    }
+}
+
+/// A parameter that was read before its type was known, as one of this type.
+///
+/// # Errors
+/// 42P08 if it has another type by now.
+fn given(binder: &mut Binder<'_>, number: usize, ty: SqlType) -> Result<Expr, SqlError> {
+    let known = binder.params[number];
+    if known == SqlType::Unknown {
+        binder.params[number] = ty;
+    } else if bare(known) != bare(ty) {
+        let message = format!("inconsistent types deduced for parameter ${}", number + 1);
+        return Err(SqlError::new(code::AMBIGUOUS_PARAMETER, message).detail(format!(
+            "{} versus {}",
+            bare(known),
+            bare(ty)
+        )));
+    }
+    Ok(of_sent(Expr::Param(number), binder.params[number]))
+}
+
+/// A value that is used once more: a parameter has the type of its first use.
+pub(super) fn again(binder: &Binder<'_>, value: Typed) -> Typed {
+    match (value.expr, value.ty) {
+        (Expr::Param(number), SqlType::Unknown) => {
+            let ty = binder.params[number].plain();
+            typed(of_sent(Expr::Param(number), ty), ty)
+        }
+        (expr, ty) => typed(expr, ty),
+    }
+}
+
+/// An argument of a function that takes values of any type. It gives a parameter no type, so the
+/// statement is refused, and a NULL stands for the parameter until then.
+pub(super) fn of_any(binder: &mut Binder<'_>, value: Typed) -> Typed {
+    match (value.expr, value.ty) {
+        (Expr::Param(number), SqlType::Unknown) => {
+            binder.untyped.push(number);
+            typed(Expr::Const(Datum::Null), SqlType::Unknown)
+        }
+        (expr, ty) => typed(expr, ty),
     }
 }
 
@@ -291,21 +338,45 @@ pub(super) fn are_times(from: SqlType, to: SqlType) -> bool {
     }
 }
 
-/// True for element types of arrays with an assignment cast: the texts of one are valid for the
-/// other, or out of its range.
-pub(super) fn are_elements(from: SqlType, to: SqlType) -> bool {
-    let is_written_alike = from.family() == Family::Text || from.is_integer();
-    let is_shown = matches!(from.family(), Family::Enum(_) | Family::Uuid) || from == SqlType::Date;
-    from != to
-        && match to.family() {
-            Family::Text => is_written_alike || is_shown,
-            family => from.family() == family && is_written_alike,
+/// The type of an array's elements; `None` for other types, and for vectors of the catalog.
+fn element(ty: SqlType) -> Option<SqlType> {
+    ty.plain().element().filter(|_| ty.plain().is_array())
+}
+
+/// Refuses two arrays without a common type.
+///
+/// # Errors
+/// 42846.
+pub(super) fn check_elements(from: SqlType, to: SqlType) -> Result<(), SqlError> {
+    match elements(from, to) {
+        Some((of, other)) if of.family() != other.family() => {
+            let message = format!("could not convert type {} to {}", bare(from), bare(to));
+            Err(SqlError::new(code::CANNOT_COERCE, message))
         }
+        _ => Ok(()),
+    }
+}
+
+/// The element types of two arrays whose elements differ in more than a modifier. Catalog objects
+/// are left out: they are stored as numbers, and read by their names.
+fn elements(from: SqlType, to: SqlType) -> Option<(SqlType, SqlType)> {
+    let both = (bare(element(from)?), bare(element(to)?));
+    let has_names = |ty: SqlType| matches!(ty, SqlType::Reg(_));
+    Some(both).filter(|(from, to)| from != to && !has_names(*from) && !has_names(*to))
+}
+
+/// An array whose elements are cast from one type to another.
+fn elements_as(array: Expr, from: SqlType, to: SqlType, explicit: bool) -> Expr {
+    let [from, to] = [from, to].map(|ty| Expr::Const(Datum::Int(ty.number())));
+    Expr::Call(Func::ElementsAs { explicit }, vec![array, from, to])
 }
 
 /// Converts a value between types; between timestamps with and without time zone by the session's
 /// zone.
 pub(crate) fn retyped(expr: Expr, from: SqlType, to: SqlType) -> Expr {
+    if let Some((from, to)) = elements(from, to) {
+        return elements_as(expr, from, to, true);
+    }
     let (from, to) = (from.plain(), to.plain());
     use SqlType::{Date, Timestamp, TimestampTz};
     let cast = |expr, ty| Expr::Cast(Box::new(expr), ty);
@@ -353,6 +424,14 @@ fn show(value: Typed) -> Expr {
 /// True if an explicit cast exists between two types.
 fn can_cast(from: SqlType, to: SqlType) -> bool {
     let (a, b) = (from.family(), to.family());
+    match (element(from), element(to)) {
+        (Some(from), Some(to)) => return can_cast(from, to),
+        (Some(_), None) => return b == Family::Text,
+        (None, Some(_)) => {
+            return matches!(a, Family::Text | Family::Unknown) || from == SqlType::Int2Vector;
+        }
+        (None, None) => {}
+    }
     match (a, b) {
         (Family::Unknown | Family::Text | Family::Array, _) | (_, Family::Text | Family::Array) => {
             true

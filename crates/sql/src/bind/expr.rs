@@ -14,7 +14,7 @@
 //! part of the expression, so execution decides nothing about types. Nesting is bounded, because
 //! the binder recurses.
 
-use super::convert::{constant, number, rounded};
+use super::convert::{again, constant, number, of_any, rounded};
 use super::json::is_json_operator;
 use super::operators::comparison;
 use super::operators::{all, any, is_named, named_operator, negate, not_unique};
@@ -87,8 +87,9 @@ impl Binder<'_> {
             ast::Expr::IsDistinctFrom(a, b) => Ok(negate(self.same(a, b)?, true)),
             ast::Expr::Between { expr, negated, low, high } => {
                 let value = self.copied(1, |binder| binder.expr(expr))?;
-                let (low, high) = (self.expr(low)?, self.expr(high)?);
+                let low = self.expr(low)?;
                 let low = self.compare(Compare::Ge, value.clone(), low)?;
+                let (value, high) = (again(self, value), self.expr(high)?);
                 let high = self.compare(Compare::Le, value, high)?;
                 Ok(negate(boolean(Expr::And(vec![low.expr, high.expr])), *negated))
             }
@@ -203,9 +204,7 @@ impl Binder<'_> {
 
     fn is_null(&mut self, inner: &ast::Expr) -> Result<Expr, SqlError> {
         let value = self.expr(inner)?;
-        if let (Expr::Param(number), SqlType::Unknown) = (&value.expr, value.ty) {
-            self.untyped.push(*number);
-        }
+        let value = of_any(self, value);
         Ok(Expr::IsNull(Box::new(value.expr)))
     }
 
@@ -288,7 +287,16 @@ impl Binder<'_> {
     fn unary(&mut self, op: &UnaryOperator, inner: &ast::Expr) -> Result<Typed, SqlError> {
         match op {
             UnaryOperator::Not => Ok(boolean(Expr::Not(Box::new(self.condition(inner)?)))),
-            UnaryOperator::Plus => self.expr(inner),
+            UnaryOperator::Plus => {
+                let value = self.expr(inner)?;
+                match value.ty.family() {
+                    Family::Number if value.ty != SqlType::Oid => Ok(value),
+                    Family::Unknown => {
+                        Ok(typed(self.coerce(value, SqlType::Float8)?, SqlType::Float8))
+                    }
+                    _ => Err(no_prefix("+", value.ty)),
+                }
+            }
             UnaryOperator::Minus => {
                 // Makes the least integer of a type writable.
                 if let ast::Expr::Value(value) = inner
@@ -316,13 +324,7 @@ impl Binder<'_> {
                         Ok(typed(if is_ranged { cast(negated) } else { negated }, ty))
                     }
                     Family::Unknown => Err(not_unique("- unknown")),
-                    _ => {
-                        let message = format!("operator does not exist: - {}", bare(value.ty));
-                        Err(SqlError::new(code::UNDEFINED_FUNCTION, message).hint(
-                            "No operator matches the given name and argument type. You might need \
-                             to add an explicit type cast.",
-                        ))
-                    }
+                    _ => Err(no_prefix("-", value.ty)),
                 }
             }
             UnaryOperator::PGAbs => {
@@ -361,7 +363,11 @@ impl Binder<'_> {
         otherwise: Option<&ast::Expr>,
     ) -> Result<Typed, SqlError> {
         let bind = |operand| self.copied(whens.len(), |binder| binder.expr(operand));
-        let operand = operand.map(bind).transpose()?;
+        let mut operand = operand.map(bind).transpose()?;
+        // A literal or a parameter behind CASE is a text, also beside a number.
+        if let Some(unknown) = operand.take_if(|operand| operand.ty == SqlType::Unknown) {
+            operand = Some(typed(self.coerce(unknown, SqlType::Text)?, SqlType::Text));
+        }
         let (mut conditions, mut results) = (Vec::new(), Vec::new());
         for when in whens {
             conditions.push(match &operand {
@@ -385,6 +391,15 @@ impl Binder<'_> {
         let otherwise = Box::new(results.remove(0));
         Ok(typed(Expr::Case(conditions.into_iter().zip(results).collect(), otherwise), ty))
     }
+}
+
+/// 42883: no operator before a value of this type.
+fn no_prefix(sign: &str, ty: SqlType) -> SqlError {
+    let message = format!("operator does not exist: {sign} {}", bare(ty));
+    SqlError::new(code::UNDEFINED_FUNCTION, message).hint(
+        "No operator matches the given name and argument type. You might need to add an explicit \
+         type cast.",
+    )
 }
 
 /// Rewrites `@ a + b` and `1 * @ a + b` such that the sum is the operand of the prefix operator,

@@ -64,6 +64,10 @@ impl Binder<'_> {
             return Ok(args);
         }
         let types: Vec<SqlType> = args.iter().map(|arg| bare(arg.ty)).collect();
+        // `trunc` has a form for addresses as well.
+        if let ("trunc", [SqlType::Unknown]) = (name, types.as_slice()) {
+            return Err(ambiguous(name, &types));
+        }
         let Some(chosen) = chosen(&types, forms) else {
             let is_some = forms.iter().any(|form| fits(&types, form));
             return Err(if is_some {

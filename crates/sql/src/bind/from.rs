@@ -1,5 +1,6 @@
 //! FROM: sources, their names and slots, and joins.
 
+use super::change::check_quotes;
 use super::inner::{looks_out, shift_levels};
 use super::query::{joined_rows, not_locked, of_values};
 use super::sets::is_set_function;
@@ -421,6 +422,8 @@ impl Binder<'_> {
             column.0.clone_from(then);
         }
         if let Some(alias) = alias {
+            check_quotes(self, &alias.name)?;
+            alias.columns.iter().try_for_each(|column| check_quotes(self, &column.name))?;
             let given = alias.columns.len();
             if given > seen {
                 let message = format!(

@@ -13,7 +13,7 @@
 //! expression must be immutable, so it cannot use settings of the session or the time, and it
 //! cannot use other generated columns.
 
-use super::Binder;
+use super::{Binder, Typed};
 use crate::budget::Budget;
 use crate::catalog::{Catalog, Table, quoted};
 use crate::error::{SqlError, code};
@@ -32,16 +32,22 @@ impl Binder<'_> {
         at: usize,
     ) -> Result<Option<Expr>, SqlError> {
         let column = &table.columns[at];
-        let Some(text) = column.generated() else { return Ok(None) };
-        self.budget.tick(text.len())?;
-        let ast = crate::parse::parse_expression(text)?;
-        let scope = self.table_scope(table, &[&table.name])?;
-        let (value, _) = self.within(scope, |binder| {
-            let value = binder.expr(&ast)?;
-            binder.stored(value, column)
-        })?;
-        Ok(Some(value))
+        let Some(value) = generation(self, table, at)? else { return Ok(None) };
+        self.stored(value, column).map(Some)
     }
+}
+
+/// The same before its conversion to the type of the column.
+fn generation(
+    binder: &mut Binder<'_>,
+    table: &Arc<Table>,
+    at: usize,
+) -> Result<Option<Typed>, SqlError> {
+    let Some(text) = table.columns[at].generated() else { return Ok(None) };
+    binder.budget.tick(text.len())?;
+    let ast = crate::parse::parse_expression(text)?;
+    let scope = binder.table_scope(table, &[&table.name])?;
+    Ok(Some(binder.within(scope, |binder| binder.expr(&ast))?.0))
 }
 
 /// The columns that a check constraint of a table reads, in order.
@@ -97,7 +103,9 @@ pub fn check_generated(
             wrong(message).detail("A generated column cannot reference another generated column.")
         );
     }
-    match value.is_mutable() {
+    // The conversion may depend on the session, as that of a date to a text.
+    let before = generation(&mut binder, table, at)?;
+    match before.is_some_and(|value| value.expr.is_mutable()) {
         true => Err(wrong("generation expression is not immutable".to_owned())),
         false => Ok(()),
     }

@@ -215,7 +215,9 @@ impl Binder<'_> {
                 };
                 bound.push(self.assigned(table, at, value, Scope::default())?.0);
             }
-            rows.push(bound);
+            let row = bound.into_iter().zip(columns);
+            let row = row.map(|(value, at)| self.stored(value, &table.columns[*at]));
+            rows.push(row.collect::<Result<Vec<_>, _>>()?);
         }
         let width = if has_parts { columns.len() } else { width };
         let output = (0..width)
@@ -248,7 +250,10 @@ impl Binder<'_> {
         for ((place, part), value) in parts.iter().zip(values) {
             let at = columns[*place];
             bound[*place] = match part {
-                None => self.assigned(table, at, value, Scope::default())?.0,
+                None => {
+                    let value = self.assigned(table, at, value, Scope::default())?.0;
+                    self.stored(value, &table.columns[at])?
+                }
                 Some(part) => {
                     let before = std::mem::replace(&mut bound[*place], Expr::Const(Datum::Null));
                     let column = &table.columns[at];

@@ -9,7 +9,7 @@
 //! The JSON form of a value depends on its type, which is known only here, so each conversion is a
 //! call with the type.
 
-use super::convert::bare;
+use super::convert::{bare, of_any};
 use super::expr::{Typed, boolean, typed};
 use super::operators::no_operator;
 use super::{Binder, folded};
@@ -150,6 +150,10 @@ impl Binder<'_> {
     }
 
     fn built(&mut self, name: &str, args: Vec<Typed>) -> Result<Expr, SqlError> {
+        let args = match name.contains("_build_") {
+            true => args.into_iter().map(|arg| of_any(self, arg)).collect(),
+            false => args,
+        };
         match (name, args.len()) {
             ("to_json" | "to_jsonb", 1) => {
                 let [value] = <[Typed; 1]>::try_from(args).expect("there is one");

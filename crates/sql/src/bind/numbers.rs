@@ -12,6 +12,7 @@ use super::json::unknown_function;
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::Expr;
+use crate::functions::number_patterns::INTEGER;
 use crate::functions::{Func, NumberFunc};
 use crate::types::{Family, SqlType};
 
@@ -50,8 +51,7 @@ impl Binder<'_> {
                 }
             }
             ("to_char", [value, _]) if value.ty.family() == Family::Number => {
-                let ty = if value.ty.is_integer() { NUMERIC } else { value.ty };
-                return Some(self.number_shown(name, ty, args.to_vec()));
+                return Some(self.number_shown(name, value.ty, args.to_vec()));
             }
             ("to_number", [_, _]) => (ToNumber, &[SqlType::Text, SqlType::Text], NUMERIC),
             _ => return None,
@@ -123,8 +123,10 @@ impl Binder<'_> {
         let func = match ty {
             SqlType::Float4 => NumberFunc::ToChar { digits: 6 },
             SqlType::Float8 => NumberFunc::ToChar { digits: 15 },
+            SqlType::Int2 | SqlType::Int4 => NumberFunc::ToChar { digits: INTEGER },
             _ => NumberFunc::ToChar { digits: 0 },
         };
+        let ty = if ty.is_integer() { NUMERIC } else { ty };
         self.number_call(name, func, (&[ty, SqlType::Text], SqlType::Text), args)
     }
 }

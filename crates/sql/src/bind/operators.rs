@@ -7,7 +7,7 @@
 //!   $1 = int8          $1 is an int8    an undetermined type becomes the other's
 //! ```
 
-use super::convert::bare;
+use super::convert::{again, bare};
 use super::expr::{EXPR_BYTES, Typed, boolean, typed};
 use super::folded;
 use super::json::TEXTS;
@@ -123,6 +123,7 @@ impl Binder<'_> {
             // Both sides occur three times.
             self.budget.charge(2 * (self.budget.mark() - before))?;
             first = Some(self.compare(weak, a.clone(), b.clone())?.expr);
+            let (a, b) = (again(self, a), again(self, b));
             found = Some(match found {
                 None => self.compare(strict.1, a, b)?.expr,
                 Some(rest) => {
@@ -401,12 +402,10 @@ impl Binder<'_> {
         let Some(element) = ty.element().filter(|_| ty.is_array()) else {
             return Err(no_operator("||", a.ty, b.ty));
         };
-        // With two numeric types, the array has the wider one.
-        let together = |other: SqlType| match (element.family(), other.family()) {
-            (Family::Number, Family::Number) => {
-                bare(functions::common(&[element, other])).array().unwrap_or(ty)
-            }
-            _ => ty,
+        // With two types that convert to each other, the array has the wider one.
+        let together = |other: SqlType| match element.family() == other.family() {
+            true => bare(functions::common(&[element, other])).array().unwrap_or(ty),
+            false => ty,
         };
         let is_element = |side: &Typed| {
             side.ty.family() == element.family() && side.ty.family() != Family::Array

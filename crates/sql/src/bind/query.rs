@@ -8,7 +8,7 @@
 //! A query in the place of a table is a source like any other ([`wrap`]). So a UNION, or a
 //! parenthesised query with its own order, becomes the only source of an outer query.
 
-use super::convert::bare;
+use super::convert::{bare, check_elements};
 use super::operators::{check_equality, check_order};
 use super::{Binder, NamedQuery, Scope, Typed, folded};
 use crate::budget::Budget;
@@ -92,21 +92,26 @@ impl Binder<'_> {
         let one = ast::Expr::value(ast::Value::Number("1".to_owned(), false));
         let fetched = query.fetch.as_ref().map(|fetch| fetch.quantity.as_ref().unwrap_or(&one));
         let limit = limit.or(fetched);
-        let mut count = |expr: Option<&ast::Expr>| -> Result<Option<Expr>, SqlError> {
+        let mut count = |expr: Option<&ast::Expr>, word: &str| -> Result<Option<Expr>, SqlError> {
             let Some(expr) = expr else { return Ok(None) };
             let (value, _) = self.within(Scope::default(), |binder| {
                 let value = binder.expr(expr)?;
+                if !matches!(value.ty.family(), Family::Number | Family::Unknown) {
+                    let ty = bare(value.ty);
+                    let message = format!("argument of {word} must be type bigint, not type {ty}");
+                    return Err(SqlError::new(code::DATATYPE_MISMATCH, message));
+                }
                 binder.coerce(value, SqlType::Int8)
             })?;
             Ok(Some(value))
         };
-        plan.limit = count(limit)?;
+        plan.limit = count(limit, "LIMIT")?;
         plan.ties = query.fetch.as_ref().is_some_and(|fetch| fetch.with_ties);
         if plan.ties && plan.order.is_empty() {
             let message = "WITH TIES cannot be specified without ORDER BY clause";
             return Err(SqlError::new(code::SYNTAX, message));
         }
-        plan.offset = count(offset)?;
+        plan.offset = count(offset, "OFFSET")?;
         Ok(())
     }
 
@@ -158,12 +163,24 @@ impl Binder<'_> {
         let is_literal = |literals: &[bool], at: usize| literals.get(at) == Some(&true);
         let types =
             |query: &Select| -> Vec<SqlType> { query.output.iter().map(|it| it.ty).collect() };
+        let before = self.params.clone();
         let mut first = self.branch(left)?;
         let targets: Vec<SqlType> = types(&first);
-        let second = self.branch_for(right, &targets)?;
         let is_open = |at: usize| is_literal(&of_left, at) && !is_literal(&of_right, at);
+        // A parameter of the first side takes the type of the second as well.
+        let mut opened: Vec<usize> = Vec::new();
+        for (at, column) in first.project.iter().enumerate().filter(|(at, _)| is_open(*at)) {
+            if let Expr::Param(number) = column
+                && targets.get(at) == Some(&SqlType::Text)
+                && before.get(*number).is_none_or(|ty| *ty == SqlType::Unknown)
+            {
+                self.params[*number] = SqlType::Unknown;
+                opened.push(*number);
+            }
+        }
+        let second = self.branch_for(right, &targets)?;
         let differs = |at: usize| second.output.get(at).is_some_and(|it| it.ty != targets[at]);
-        if (0..targets.len()).any(|at| is_open(at) && differs(at)) {
+        if !opened.is_empty() || (0..targets.len()).any(|at| is_open(at) && differs(at)) {
             first = self.branch_for(left, &types(&second))?;
         }
         Ok((first, second))
@@ -274,7 +291,10 @@ fn together(left: Select, right: Select, with: SetOperator, all: bool) -> Result
             (_, true) => a.ty,
             _ if a.ty == SqlType::Unknown => b.ty,
             _ if b.ty == SqlType::Unknown => a.ty,
-            _ if a.ty.family() == b.ty.family() => functions::common(&[a.ty, b.ty]),
+            _ if a.ty.family() == b.ty.family() => {
+                check_elements(b.ty, a.ty)?;
+                functions::common(&[a.ty, b.ty])
+            }
             _ => {
                 let (a, b) = (bare(a.ty), bare(b.ty));
                 let message = format!("{name} types {a} and {b} cannot be matched");
@@ -291,14 +311,15 @@ fn together(left: Select, right: Select, with: SetOperator, all: bool) -> Result
     Ok(plan)
 }
 
-/// Marks the columns of a SELECT that are quoted literals; empty if it has stars.
+/// Marks the columns of a SELECT that are quoted literals or parameters; empty if it has stars.
 fn literals(body: &SetExpr) -> Vec<bool> {
-    use ast::{SelectItem, Value::SingleQuotedString};
+    use ast::{SelectItem, Value::Placeholder, Value::SingleQuotedString};
     let SetExpr::Select(select) = body else { return Vec::new() };
     let is_literal = |item: &SelectItem| match item {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
-            let is_text = |value: &ast::Value| matches!(value, SingleQuotedString(_));
-            Some(matches!(expr, ast::Expr::Value(value) if is_text(&value.value)))
+            let is_open =
+                |value: &ast::Value| matches!(value, SingleQuotedString(_) | Placeholder(_));
+            Some(matches!(expr, ast::Expr::Value(value) if is_open(&value.value)))
         }
         _ => None,
     };

@@ -70,16 +70,27 @@ impl Binder<'_> {
         for table in &select.from {
             self.table_with_joins(table, &mut steps, &mut conditions)?;
         }
-        if let Some(filter) = &select.selection {
-            let filter = self.condition(filter)?;
-            conjuncts(filter, &mut conditions);
-        }
         let before_sets = self.scope().used.len();
         self.scope().sets = Some(SetCall::default());
         self.scope().aggregates = Some(Vec::new());
         self.scope().windows = Some(self.named_windows(select)?);
         let (mut project, mut output) = self.projection(&select.projection, targets)?;
         let sets = self.scope().sets.take().expect("it was put there");
+        if let Some(filter) = &select.selection {
+            // The list determines the types of parameters before the condition does.
+            let aggregates = self.scope().aggregates.take();
+            let windows = self.scope().windows.take();
+            let filter = self.condition(filter)?;
+            conjuncts(filter, &mut conditions);
+            (self.scope().aggregates, self.scope().windows) = (aggregates, windows);
+        }
+        // A parameter that is a column is a text, which no other use may contradict.
+        for (expr, column) in project.iter_mut().zip(&mut output) {
+            if let (Expr::Param(number), SqlType::Unknown) = (&*expr, column.ty) {
+                let open = Typed { expr: Expr::Param(*number), ty: SqlType::Unknown };
+                (*expr, column.ty) = (self.coerce(open, SqlType::Text)?, SqlType::Text);
+            }
+        }
         let has_sets = !sets.parts.is_empty();
         if has_sets {
             steps.extend(listed(sets, before_sets, &mut project));
@@ -356,9 +367,11 @@ impl Binder<'_> {
     }
 
     /// An expression of the result; quoted literals get the type of their target, or become texts.
+    /// Without a target, a parameter stays without a type.
     fn shown(&mut self, expr: &ast::Expr, target: Option<SqlType>) -> Result<Typed, SqlError> {
         let value = self.expr(expr)?;
-        if value.ty == SqlType::Unknown {
+        let is_open = target.is_none() && matches!(value.expr, Expr::Param(_));
+        if value.ty == SqlType::Unknown && !is_open {
             let ty = target.unwrap_or(SqlType::Text);
             let expr = self.coerce(value, ty)?;
             return Ok(Typed { expr, ty });

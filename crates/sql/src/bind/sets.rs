@@ -9,6 +9,7 @@
 
 use super::convert::bare;
 use super::expr::{Typed, typed};
+use super::forms::ambiguous;
 use super::json::unknown_function;
 use super::{Binder, ScopeColumn};
 use crate::datum::Datum;
@@ -52,6 +53,9 @@ impl Binder<'_> {
             call.columns.extend(columns);
         };
         match (name, args.as_slice()) {
+            ("unnest", [array]) if array.ty == SqlType::Unknown => {
+                return Err(ambiguous(name, &[array.ty]));
+            }
             ("unnest", [_, ..]) => {
                 for array in args {
                     let Some(ty) = array.ty.element() else {
@@ -71,7 +75,7 @@ impl Binder<'_> {
                 let bounds = args.into_iter().zip(types).map(|(arg, ty)| self.coerce(arg, ty));
                 put(SetFunc::Times, bounds.collect::<Result<_, _>>()?, vec![column(name, ty)]);
             }
-            ("generate_series", [from, _] | [from, _, _]) => {
+            ("generate_series", [_, _] | [_, _, _]) => {
                 let types: Vec<SqlType> = args.iter().map(|arg| arg.ty).collect();
                 let numeric = SqlType::Numeric(None);
                 if common(&types) == numeric || types.iter().all(|ty| bare(*ty) == numeric) {
@@ -82,12 +86,14 @@ impl Binder<'_> {
                     return Ok(());
                 }
                 let whole = [SqlType::Int2, SqlType::Int4, SqlType::Int8, SqlType::Unknown];
-                if let Some(other) = types.iter().find(|ty| !whole.contains(ty)) {
-                    return Err(SqlError::unsupported(format!("generate_series of {other}")));
+                if !types.iter().all(|ty| whole.contains(ty)) {
+                    return Err(unknown_function(name, &args));
                 }
-                let is_small = from.ty != SqlType::Unknown && !types.contains(&SqlType::Int8);
-                let ty = if is_small { SqlType::Int4 } else { SqlType::Int8 };
-                let bounds = args.into_iter().map(|arg| self.coerce(arg, SqlType::Int8));
+                // No function takes small integers, which convert to those of several.
+                let mut wide = [SqlType::Int8, SqlType::Int4].into_iter();
+                let ty = wide.find(|ty| types.contains(ty));
+                let ty = ty.ok_or_else(|| ambiguous(name, &types))?;
+                let bounds = args.into_iter().map(|arg| self.coerce(arg, ty));
                 let mut bounds: Vec<Expr> = bounds.collect::<Result<_, _>>()?;
                 bounds.resize(3, Expr::Const(Datum::Int(1)));
                 put(SetFunc::Series, bounds, vec![column(name, ty)]);

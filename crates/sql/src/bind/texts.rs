@@ -1,6 +1,7 @@
 //! Functions of texts and byte strings that are resolved by the types of their arguments.
 
 use super::Binder;
+use super::convert::of_any;
 use super::expr::{Typed, typed};
 use crate::error::SqlError;
 use crate::expr::Expr;
@@ -70,7 +71,12 @@ impl Binder<'_> {
         args: &[Typed],
         result: SqlType,
     ) -> Result<Typed, SqlError> {
-        let shown = args.iter().map(|arg| self.as_shown(arg.clone()));
+        let shown = args.iter().enumerate().map(|(at, arg)| {
+            // The pattern of `format` is a text.
+            let is_any = func != TextFunc::Format || at > 0;
+            let arg = if is_any { of_any(self, arg.clone()) } else { arg.clone() };
+            self.as_shown(arg)
+        });
         let shown = shown.collect::<Result<_, _>>()?;
         Ok(typed(Expr::Call(Func::Text(func), shown), result))
     }

@@ -23,6 +23,9 @@ use sqlparser::ast;
 impl Binder<'_> {
     /// `extract(field from value)`, and `date_part`.
     pub(super) fn extract(&mut self, field: &str, value: Typed) -> Result<Typed, SqlError> {
+        if value.ty == SqlType::Unknown {
+            return Err(ambiguous("pg_catalog.extract", &[SqlType::Unknown; 2]));
+        }
         let field = clipped(field).to_lowercase();
         let by_field = |func: TimeFunc, field: String, value: Expr| {
             let args = vec![Expr::Const(Datum::Text(field)), value];
@@ -62,10 +65,18 @@ impl Binder<'_> {
 
     /// AT TIME ZONE.
     pub(super) fn at_zone(&mut self, value: Typed, zone: Typed) -> Result<Typed, SqlError> {
-        let zone = self.as_text(zone)?;
+        let zone = match zone.ty {
+            SqlType::Interval => zone.expr,
+            _ => self.as_text(zone)?,
+        };
         if value.ty == SqlType::Timestamp {
             let moment = Expr::Call(Func::Instant, vec![value.expr, zone]);
             return Ok(typed(moment, SqlType::TimestampTz));
+        }
+        if value.ty.family() == Family::Clock {
+            let clock = self.coerce(value, SqlType::TimeTz)?;
+            let there = Expr::Call(Func::Time(TimeFunc::ClockThere), vec![clock, zone]);
+            return Ok(typed(there, SqlType::TimeTz));
         }
         check_time("timezone", value.ty)?;
         let moment = self.coerce(value, SqlType::TimestampTz)?;
@@ -79,6 +90,10 @@ impl Binder<'_> {
         args: &[Typed],
     ) -> Option<Result<Typed, SqlError>> {
         Some(match (name, args) {
+            ("date_part" | "date_trunc", [field, value]) if value.ty == SqlType::Unknown => {
+                Err(ambiguous(name, &[field.ty, value.ty]))
+            }
+            ("age", [value]) if value.ty == SqlType::Unknown => Err(ambiguous(name, &[value.ty])),
             ("timezone", [zone, value]) => self.at_zone(value.clone(), zone.clone()),
             ("date_part", [field, value]) => match &field.expr {
                 Expr::Const(Datum::Text(field)) => self.extract(field, value.clone()).map(|part| {

@@ -7,6 +7,7 @@
 //! Left out: EXCLUDE; RANGE with a distance between dates and times.
 
 use super::call::{Said, is_aggregate};
+use super::expr::typed;
 use super::json::as_type;
 use super::operators::check_order;
 use super::query::sort_key;
@@ -253,13 +254,11 @@ impl Binder<'_> {
     ) -> Result<(Vec<Expr>, Vec<(Expr, SortKey)>, Vec<SqlType>), SqlError> {
         let (mut partition, mut order, mut types) = (Vec::new(), Vec::new(), Vec::new());
         for by in &spec.partition_by {
-            let value = self.expr(by)?;
-            check_order(value.ty)?;
+            let value = sorted_by(self, by)?;
             partition.push(value.expr);
         }
         for by in &spec.order_by {
-            let value = self.expr(&by.expr)?;
-            check_order(value.ty)?;
+            let value = sorted_by(self, &by.expr)?;
             types.push(value.ty);
             order.push((value.expr, sort_key(by, order.len())?));
         }
@@ -357,6 +356,16 @@ impl Binder<'_> {
             ))),
         }
     }
+}
+
+/// A value that rows are sorted by; one of unknown type is a text.
+fn sorted_by(binder: &mut Binder<'_>, by: &ast::Expr) -> Result<Typed, SqlError> {
+    let value = binder.expr(by)?;
+    check_order(value.ty)?;
+    Ok(match value.ty {
+        SqlType::Unknown => typed(binder.coerce(value, SqlType::Text)?, SqlType::Text),
+        _ => value,
+    })
 }
 
 /// True if a value and its default can have one type.

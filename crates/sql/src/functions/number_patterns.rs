@@ -18,7 +18,7 @@
 
 mod read;
 
-use crate::datum::Datum;
+use crate::datum::{Datum, convert};
 use crate::error::{SqlError, code};
 use crate::numeric::Decimal;
 use crate::types::SqlType;
@@ -261,16 +261,21 @@ fn part_at(text: &str) -> Option<(Part<'static>, usize)> {
     Some((part, found.0.len()))
 }
 
-/// A number by a pattern. `digits` is the number of digits that a float shows at most.
+/// Marks an integer of 32 bits, whose `EEEE` is that of the float, so halves go to the even digit.
+pub(crate) const INTEGER: u8 = u8::MAX;
+
+/// A number by a pattern. `digits` is the number of digits that a float shows at most, or
+/// [`INTEGER`].
 pub(super) fn show(value: &Datum, pattern: &str, digits: u8) -> Result<String, SqlError> {
     let mut pattern = Pattern::read(pattern)?;
     if pattern.is_scientific {
-        return scientific(value, &pattern);
+        let float = (digits == INTEGER).then(|| Datum::Float(value.to_f64()));
+        return scientific(float.as_ref().unwrap_or(value), &pattern);
     }
     if pattern.is_roman {
         let whole = match value {
             Datum::Float(value) => value.round_ties_even() as i64,
-            value => value.to_decimal().to_i64().unwrap_or(0),
+            value => convert(value.clone(), SqlType::Int4, true)?.as_int().unwrap_or(0),
         };
         return Ok(Writer::new(&pattern, &roman(whole), false, 0).all(&pattern));
     }

@@ -27,7 +27,8 @@ pub enum NumberFunc {
     Bucket,
     /// `width_bucket(value, thresholds)`; another argument is the oid of their type.
     BucketOf,
-    /// `to_char(value, pattern)`; `digits` is the number of digits of a float.
+    /// `to_char(value, pattern)`; `digits` is the number of digits of a float, or
+    /// [`super::number_patterns::INTEGER`].
     ToChar {
         digits: u8,
     },

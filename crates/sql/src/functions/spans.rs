@@ -26,6 +26,8 @@ pub enum TimeFunc {
     Read,
     /// The time of day at an instant, with its zone; a time of day gets today's UTC offset.
     ZonedClock,
+    /// A time of day in another zone, with the UTC offset that this has now.
+    ClockThere,
     /// A time and an interval: the sum, or the difference if the last argument is true. The first
     /// of these variants is for local times, the second for instants, the third for times of day.
     Plus,
@@ -76,8 +78,8 @@ impl TimeFunc {
     pub(crate) fn asks_around(self, args: usize) -> bool {
         use TimeFunc::*;
         match self {
-            Read | ZonedClock | PlusMoment | ZoneField | CurrentTime | LocalTimeOfDay
-            | ShowMoment | ReadMoment => true,
+            Read | ZonedClock | ClockThere | PlusMoment | ZoneField | CurrentTime
+            | LocalTimeOfDay | ShowMoment | ReadMoment => true,
             Age => args < 2,
             TruncMoment => args < 3,
             _ => false,
@@ -249,6 +251,12 @@ pub(super) fn call(
                 _ => (int(0), around.begun_us),
             };
             Datum::TimeTz(within, (zone.ahead(at) / SECOND_US) as i32)
+        }
+        ClockThere => {
+            let Datum::TimeTz(within, ahead) = args[0] else { return Ok(Datum::Null) };
+            let there = times::zone_of(&args[1])?.ahead(around.begun_us) / SECOND_US;
+            let within = within + (there - i64::from(ahead)) * SECOND_US;
+            Datum::TimeTz(within.rem_euclid(DAY_US), there as i32)
         }
         Plus => Datum::Timestamp(later(time(0), signed()?)?),
         PlusMoment => Datum::Timestamp(moment_later(time(0), signed()?, zone)?),

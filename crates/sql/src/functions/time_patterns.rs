@@ -61,7 +61,8 @@ pub(super) fn parts(pattern: &str) -> Vec<Part> {
         if let Some((name, letters)) = field(rest) {
             rest = &rest[name.len()..];
             let ordinal = starts(rest, "TH").then(|| rest.starts_with('t'));
-            if ordinal.is_some() {
+            // `SP`, a number in words, has no effect.
+            if ordinal.is_some() || rest.starts_with("SP") {
                 rest = &rest[2..];
             }
             parts.push(Part::Field(Field { name, letters, is_plain, is_local, ordinal }));

@@ -5,7 +5,9 @@ use super::time_patterns::{self, Field, Letters, Part};
 use crate::dates::{civil, days};
 use crate::datum::Datum;
 use crate::error::{SqlError, clipped, code};
+use crate::interval::Interval;
 use crate::numeric::Decimal;
+use crate::types::SqlType;
 use crate::zone::Zone;
 
 pub(super) const DAY_US: i64 = 86_400_000_000;
@@ -95,12 +97,36 @@ impl Parts {
     }
 }
 
-/// The zone with a name, or with an abbreviation, which goes first.
+/// The zone with a name, or with an abbreviation, which goes first. A number alone is an offset to
+/// the west, unlike in SET TIME ZONE.
 pub(super) fn zone_named(name: &str) -> Result<Zone, SqlError> {
-    crate::dates::zone_abbreviated(name).or_else(|| Zone::named(name)).ok_or_else(|| {
+    // A fraction is ignored.
+    let whole = name.split('.').next().unwrap_or(name);
+    let by_rule = || Zone::west(whole).or_else(|| Zone::named(name));
+    crate::dates::zone_abbreviated(name).or_else(by_rule).ok_or_else(|| {
         let message = format!("time zone \"{}\" not recognized", clipped(name));
         SqlError::new(code::INVALID_PARAMETER, message)
     })
+}
+
+/// The zone that an argument names, or of which it is the offset.
+pub(super) fn zone_of(arg: &Datum) -> Result<Zone, SqlError> {
+    match arg {
+        Datum::Interval(ahead) => zone_ahead(*ahead),
+        arg => zone_named(arg.as_text().unwrap_or_default()),
+    }
+}
+
+/// The zone of an interval that is the offset to the east.
+fn zone_ahead(ahead: Interval) -> Result<Zone, SqlError> {
+    if ahead.months != 0 || ahead.days != 0 {
+        let span = Datum::Interval(ahead);
+        let shown = crate::text::format(&span, SqlType::Interval);
+        let message = format!("interval time zone \"{shown}\" must not include months or days");
+        return Err(SqlError::new(code::INVALID_PARAMETER, message));
+    }
+    Zone::east(ahead.micros / SECOND_US)
+        .ok_or_else(|| SqlError::new(code::INVALID_PARAMETER, "interval time zone is out of range"))
 }
 
 fn unknown_unit(unit: &str) -> SqlError {
