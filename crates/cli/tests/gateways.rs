@@ -164,8 +164,10 @@ fn every_process_runs_sql_and_may_be_killed() {
     }
     let twice = "select coalesce(string_agg(number::text, ' '), 'none')
         from (select number from isomer.changes group by number having count(*) > 1) twice";
+    let heard = "select count(*) from isomer.changes where reason = 'the conductor has made it'";
     for client in &mut clients(&ports[1..]) {
         assert!(actions(client) >= audited);
+        assert_eq!(one(client, heard), "0", "who only heard of a change does not note it");
         assert_eq!(one(client, twice), "none", "each change has a number of its own");
     }
     drop(up);

@@ -411,6 +411,21 @@ mod tests {
     }
 
     #[test]
+    fn changes_of_another_process_are_not_noted() {
+        let chronicle = Chronicle::new(1);
+        let change = isomer_design::Change::Split { table: TableId(1), at: Key::int(5) };
+        let (text, reason) = ("split t at 5".to_owned(), "the conductor has made it".to_owned());
+        let (begun, took_ns, rows, bytes) = (Time(7000), 0, 0, 0);
+        let event = ChangeEvent { change, text, reason, begun, took_ns, rows, bytes };
+        chronicle.set_following(true);
+        chronicle.changed(&event);
+        chronicle.set_following(false);
+        chronicle.changed(&event);
+        chronicle.begin([]);
+        assert_eq!(places(&chronicle), [Place(Kind::Change, 1, 0)], "its own only");
+    }
+
+    #[test]
     fn rows_are_unwritten_until_they_are_written() {
         let chronicle = Chronicle::new(1);
         add_all(&chronicle, 1..4, "ok");
