@@ -10,10 +10,9 @@ use crate::engine::questions::{Question, Reply, ToldCopy, ToldLoad, ask_within};
 use crate::heat::LAYERS;
 use crate::sums;
 use isomer_cluster::{CopyReport, inventory};
-use isomer_design::{Key, SiteId, TableId, Time};
+use isomer_design::{Key, SiteId, TableId};
 use isomer_sql::catalog::Catalog;
 use isomer_sql::datum::Datum;
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -70,10 +69,6 @@ fn load_anywhere(engine: &Engine) -> Option<Vec<ToldLoad>> {
         _ => None,
     }
 }
-
-/// The bytes of the rows of each store table at their masters, and when they were counted.
-#[derive(Default)]
-pub(crate) struct Sizes(Mutex<(Time, BTreeMap<TableId, u64>)>);
 
 /// The bytes of the rows of a store table at their masters, in all processes that answer. They are
 /// counted for all tables at once, at most once a second.

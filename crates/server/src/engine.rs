@@ -34,10 +34,8 @@ pub(crate) use tables::values_of;
 
 use crate::backend::{database, explain};
 use crate::chronicle::Chronicle;
-use crate::copies::Sizes;
-use crate::everywhere;
 use crate::figures::Statements;
-use crate::histories::{self, HistoryTable};
+use crate::history_table::{self, HistoryTable};
 use crate::indexes::Build;
 use crate::pilot::Decider;
 use crate::plan_names::FormerNames;
@@ -45,6 +43,7 @@ use crate::processes::Restarts;
 use crate::remembered::Remembered;
 use crate::shapes::Shapes;
 use crate::shipping::Shipments;
+use crate::size::Sizes;
 use crate::snapshots::Snapshots;
 use crate::steering::Steering;
 use crate::tally::Tallies;
@@ -254,6 +253,12 @@ fn begin_anew(engine: &Engine, mode: Option<Mode>) -> Result<(), SqlError> {
     Ok(())
 }
 
+/// Continues the histories of the last conductor.
+fn continue_histories(engine: &Engine) -> Result<(), SqlError> {
+    let kept = (&*engine.chronicle, &engine.remembered);
+    history_table::begin(&engine.gateway, &engine.history, kept, &engine.steering).map_err(explain)
+}
+
 /// Follows the restraints of strategies as they are stored.
 fn read_restraints(engine: &Engine) -> Result<(), SqlError> {
     let [modes, window, rate] =
@@ -296,8 +301,9 @@ impl Engine {
         let sequences_table = system_table(&database, sequences_schema())?;
         let numbers = Numbers::of(system_table(&database, values_schema())?);
         let users = Users::open(&database)?;
-        let history = HistoryTable::open(&database)?;
-        let chronicle = Arc::new(Chronicle::new(everywhere::part(&database)));
+        let history = HistoryTable::of(system_table(&database, history_table::schema())?);
+        let lowest = database.sites().iter().map(|report| i32::from(report.site.0)).min();
+        let chronicle = Arc::new(Chronicle::new(lowest.unwrap_or(0)));
         chronicle.set_following(database.is_gateway_only());
         let told = chronicle.clone();
         database.watch(move |event: &ChangeEvent| told.changed(event));
@@ -340,7 +346,7 @@ impl Engine {
             return gateways::follow(engine);
         }
         begin_anew(&engine, mode)?;
-        histories::begin(&engine)?;
+        continue_histories(&engine)?;
         let engine = Arc::new(engine);
         gateways::listen(&engine);
         Ok(engine)

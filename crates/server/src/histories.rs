@@ -1,4 +1,5 @@
-//! The table of the histories, which every gateway has because the database has it.
+//! The histories of a server, in [a table](crate::history_table) that every gateway has because the
+//! database has it.
 //!
 //! ```text
 //!   a, with the conductor   changes, failovers, plans, decisions ──┐
@@ -18,26 +19,23 @@
 
 use crate::backend::explain;
 use crate::cells::Cell;
-use crate::chronicle::{DENIED_MAX, Event, KEPT_MAX, Kind, Noted, Place};
-use crate::engine::{Engine, damaged, system_table};
+use crate::chronicle::{DENIED_MAX, Event, KEPT_MAX, Kind, Noted};
+use crate::engine::Engine;
+use crate::history_table::Pruned;
 use crate::pilot::Decider;
 use crate::proposals::proposal_rows;
 use crate::reconfigure::note_plans;
 use crate::remembered::View;
-use isomer_cluster::{CancelReason, CancelToken, Database, Expect, Isolation};
-use isomer_design::{
-    Column, ColumnType, Direction, Key, KeyRange, Schema, SchemaError, TableId, Value,
-};
+use isomer_cluster::{CancelReason, CancelToken, Expect, Isolation};
+use isomer_design::Key;
 use isomer_sql::SqlError;
 use isomer_sql::datum::Datum;
-use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::io;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
-use std::thread::{JoinHandle, Thread};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// The most rows of one transaction.
@@ -51,99 +49,6 @@ const WRITTEN: Duration = Duration::from_secs(1);
 /// The number of rows, and the time, after which old ones are deleted.
 const MANY: usize = 1000;
 const PRUNED_NS: u64 = 60_000_000_000;
-
-/// The table, and what was written since old rows were deleted.
-pub(crate) struct HistoryTable {
-    table: (TableId, Arc<Schema>),
-    pruned: Mutex<Pruned>,
-    /// The thread that writes, if there is one.
-    writer: Mutex<Option<Thread>>,
-    /// The turn of the last row that was written.
-    written: Mutex<u64>,
-    has_written: Condvar,
-}
-
-#[derive(Default)]
-struct Pruned {
-    at_ns: u64,
-    written: usize,
-}
-
-fn schema() -> Result<Schema, SchemaError> {
-    let columns = vec![
-        Column::new("kind", ColumnType::Text),
-        Column::new("order", ColumnType::Int64),
-        Column::new("apart", ColumnType::Int64),
-        Column::new("text", ColumnType::Text),
-    ];
-    Schema::new("isomer_history", columns, &["kind", "order", "apart"])
-}
-
-impl HistoryTable {
-    /// Opens the table, creating it if it is missing.
-    pub(crate) fn open(database: &Database) -> Result<HistoryTable, SqlError> {
-        let table = system_table(database, schema())?;
-        let (pruned, writer, written, has_written) = Default::default();
-        Ok(HistoryTable { table, pruned, writer, written, has_written })
-    }
-
-    fn row(&self, place: Place, text: String) -> Result<(Key, Vec<u8>), SqlError> {
-        let Place(kind, order, apart) = place;
-        let kind = Value::Text(kind.name().to_owned());
-        let values = [kind, Value::Int64(order), Value::Int64(apart), Value::Text(text)];
-        self.table.1.encode_row(&values).map_err(damaged)
-    }
-}
-
-/// The rows of a kind in their order, with their keys.
-fn read(engine: &Engine, kind: Kind) -> Result<Vec<(Key, String)>, SqlError> {
-    let (table, schema) = &engine.history.table;
-    let kind = Value::Text(kind.name().to_owned());
-    let range = KeyRange::starting_with(schema.encode_prefix(&[kind]).map_err(damaged)?);
-    let mut rows = Vec::new();
-    let mut txn = engine.gateway().begin(Isolation::ReadCommitted, Arc::default());
-    txn.scan(*table, &range, Direction::Forward, &mut |key: &[u8], row: &[u8]| {
-        let text = match schema.decode_row(key, row).map(|mut values| values.pop()) {
-            Ok(Some(Value::Text(text))) => text,
-            // A row that makes no sense is as good as none.
-            _ => String::new(),
-        };
-        rows.push((Key::from_bytes(key), text));
-        ControlFlow::Continue(())
-    })
-    .map_err(explain)?;
-    Ok(rows)
-}
-
-fn events(engine: &Engine, kind: Kind) -> Result<Vec<Event>, SqlError> {
-    let rows = read(engine, kind)?;
-    Ok(rows.iter().filter_map(|(_, text)| serde_json::from_str(text).ok()).collect())
-}
-
-/// Continues the histories of the last conductor.
-///
-/// # Errors
-/// If the table cannot be read.
-pub(crate) fn begin(engine: &Engine) -> Result<(), SqlError> {
-    for view in View::ALL {
-        let rows = read(engine, view.kind())?;
-        let rows = rows.iter().filter_map(|(_, text)| serde_json::from_str(text).ok());
-        let last = engine.remembered.begin(view, rows);
-        match (view, engine.autopilot()) {
-            (View::Decisions, Decider::Learned(learned)) => learned.number_after(last),
-            (View::Decisions, Decider::Elastic(elastic)) => elastic.number_after(last),
-            (View::Proposals, _) => engine.steering.proposals.lock().number_after(last),
-        }
-    }
-    let mut all = Vec::new();
-    for kind in [Kind::Change, Kind::Failover, Kind::Plan] {
-        all.extend(events(engine, kind)?);
-    }
-    engine.chronicle.begin(all);
-    let last = engine.chronicle.plans().iter().map(|plan| plan.number).max().unwrap_or(0);
-    isomer_cluster::number_reconfigurations_from(engine.database(), last + 1);
-    Ok(())
-}
 
 /// Notes what has happened since the last call: sites that others have taken over from, or that
 /// serve again, plans that have begun or ended, decisions and proposals. `noted` has what is noted.
@@ -192,7 +97,7 @@ pub fn write_history(engine: &Engine, cancel: &Arc<CancelToken>) -> Result<bool,
     let count = rows.len();
     let mut txn = engine.gateway().begin(Isolation::ReadCommitted, cancel.clone());
     for row in rows {
-        let (key, bytes) = history.row(row.place, row.text.clone().unwrap_or_default())?;
+        let (key, bytes) = history.row(row.place, row.text.clone().unwrap_or_default());
         let bytes = row.text.is_some().then_some(bytes);
         txn.put(history.table.0, key, Expect::Anything, bytes).map_err(explain)?;
     }
@@ -231,7 +136,7 @@ fn prune(engine: &Engine, cancel: &Arc<CancelToken>) -> Result<(), SqlError> {
         *pruned = Pruned { at_ns: now_ns, written: 0 };
     }
     for kind in [Kind::Change, Kind::Failover, Kind::Plan, Kind::Action] {
-        let rows = read(engine, kind)?;
+        let rows = engine.history.read(engine.gateway(), kind).map_err(explain)?;
         let is_denied =
             |text: &str| serde_json::from_str(text).is_ok_and(|event: Event| event.is_denied());
         let denied: Vec<&Key> =
@@ -341,10 +246,10 @@ pub(crate) fn rows(engine: &Engine, view: View) -> Vec<Vec<Datum>> {
 pub(crate) fn actions(engine: &Engine) -> Vec<Event> {
     // Before the table, so that none is missed that is written meanwhile.
     let unwritten = engine.chronicle.unwritten(usize::MAX);
-    let written = read(engine, Kind::Action).unwrap_or_default();
+    let written = engine.history.read(engine.gateway(), Kind::Action).unwrap_or_default();
     let own = unwritten.into_iter().filter(|row| row.place.0 == Kind::Action);
     let own = own.filter_map(|row| {
-        let (key, _) = engine.history.row(row.place, String::new()).ok()?;
+        let (key, _) = engine.history.row(row.place, String::new());
         Some((key, row.text?))
     });
     let all: BTreeMap<Key, String> = written.into_iter().chain(own).collect();

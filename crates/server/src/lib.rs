@@ -38,7 +38,7 @@
 //! | `restraints`, `system_settings` | what strategies may do; settings of the whole database |
 //! | `conducted` | views and statements that the conductor's process answers |
 //! | `everywhere`, `sums` | the sessions of all gateways; sums of their counts |
-//! | `histories`, `chronicle`, `remembered`, `audit` | histories in a table of the database; the audit trail |
+//! | `histories`, `history_table`, `chronicle`, `remembered`, `audit` | histories in a table of the database; the audit trail |
 //! | `shapes`, `tally`, `copies` | statements by shape; counts of rows; copies of partitions |
 //! | `analyze`, `autoanalyze` | statistics of tables, also by themselves |
 //! | `backend` | the transaction that statements run in |
@@ -112,6 +112,7 @@ mod guesses;
 mod guests;
 mod heat;
 mod histories;
+mod history_table;
 mod indexes;
 mod limits;
 mod listener;

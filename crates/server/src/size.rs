@@ -1,4 +1,12 @@
-//! Memory sizes in PostgreSQL's notation: `64MB`, `1.5 GB`.
+//! Memory sizes in PostgreSQL's notation: `64MB`, `1.5 GB`; and those of tables, as counted last.
+
+use isomer_design::{TableId, Time};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+
+/// The bytes of the rows of each store table at their masters, and when they were counted.
+#[derive(Default)]
+pub(crate) struct Sizes(pub(crate) Mutex<(Time, BTreeMap<TableId, u64>)>);
 
 /// From the largest on. As in PostgreSQL, case matters.
 const UNITS: [(&str, usize); 5] =

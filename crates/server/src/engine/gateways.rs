@@ -31,10 +31,9 @@
 //! **Left out.** A gateway reads the whole catalog after each definition of the others.
 
 use super::questions::{Question, Reply, ask};
-use super::{Engine, begin_anew, damaged, entries_being_built};
+use super::{Engine, begin_anew, continue_histories, damaged, entries_being_built};
 use crate::backend::{database, explain};
 use crate::clients::Clients;
-use crate::histories;
 use isomer_cluster::gateways::Listener;
 use isomer_cluster::{CancelToken, ClosedTables, Database, OpenError};
 use isomer_design::{TableId, Time};
@@ -315,7 +314,7 @@ pub fn take_over(engine: &Arc<Engine>) -> Result<(), SqlError> {
     engine.herald.marks.lock().clear();
     listen(engine);
     begin_anew(engine, None)?;
-    histories::begin(engine)?;
+    continue_histories(engine)?;
     engine.herald.is_away.store(false, Ordering::SeqCst);
     Ok(())
 }
