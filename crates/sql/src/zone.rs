@@ -48,7 +48,7 @@ impl Zone {
         if matches!(name, "Z" | "z" | "+00:00" | "-00:00") {
             return Some(Zone::utc());
         }
-        if let Some(hours) = name.parse::<f64>().ok().filter(|hours| hours.abs() < 24.0) {
+        if let Some(hours) = name.parse::<f64>().ok().filter(|hours| hours.is_finite()) {
             return Zone::east((hours * 3600.0).round() as i64);
         }
         if let Some(zone) = Zone::west(name) {
@@ -245,6 +245,7 @@ mod tests {
             ("UTC", "UTC", "+00"),
             ("2", "<+02>-02", "+02"),
             ("-3.5", "<-03:30>+03:30", "-03:30"),
+            ("25", "<+25>-25", "+25"),
             ("<+02>-02", "<+02>-02", "+02"),
             ("EST5EDT", "EST5EDT", "-05"),
             ("asia/kathmandu", "Asia/Kathmandu", "+05:30"),
@@ -254,7 +255,7 @@ mod tests {
             let zone = Zone::named(name).unwrap_or_else(|| panic!("{name} is a zone"));
             assert_eq!((zone.name(), &*zone.suffix(0)), (known, suffix), "{name}");
         }
-        for wrong in ["Nowhere/Land", "", "25", "+02:00x", "+05:60", "+0530", "1:", "+-1"] {
+        for wrong in ["Nowhere/Land", "", "168", "+02:00x", "+05:60", "+0530", "1:", "+-1"] {
             assert_eq!(Zone::named(wrong), None, "{wrong}");
         }
     }
