@@ -148,8 +148,8 @@ pub struct Costs {
     pub rows: u64,
     /// The costs of its subqueries, by their numbers.
     pub inner: Vec<(usize, Cost)>,
-    /// The rows that have passed each step of its queries, by the [address](Step::address) of the
-    /// step. Steps that no row has passed are not there.
+    /// The rows that have passed each step of its queries, by the step's
+    /// [address](crate::plan::Step::address). Steps that no row has passed are not there.
     pub passed: HashMap<usize, u64>,
 }
 
