@@ -243,10 +243,9 @@ impl Hosted {
 
     /// True if this process is to take the place of the one with the conductor.
     pub(crate) fn is_due(&self) -> bool {
+        let view = || look_around(&self.net, &self.name, &self.order, self.needs_majority);
         let may_be = self.stands_by && !self.joined;
-        let view = || look_around(&self.net, &self.name, &self.order);
-        let view = if may_be { view() } else { None };
-        view.is_some_and(|view| is_due(&View { needs_majority: self.needs_majority, ..view }))
+        may_be && view().is_some_and(|view| is_due(&view))
     }
 
     fn reaches_conductor(&self) -> bool {
@@ -275,13 +274,18 @@ struct View<'v> {
 
 /// Asks the others, if the router's process is declared dead or has begun anew. One that begins
 /// anew and has the conductor says so.
-fn look_around<'v>(net: &Net, own: &'v str, order: &'v [String]) -> Option<View<'v>> {
+fn look_around<'v>(
+    net: &Net,
+    own: &'v str,
+    order: &'v [String],
+    needs_majority: bool,
+) -> Option<View<'v>> {
     let router = net.conductor().or_else(|| order.first().cloned())?;
     let began_anew = net.conductor_began_anew();
     if !net.is_gone(&router) && !began_anew {
         return None;
     }
-    let (standing_by, is_seen, reached, needs_majority) = (BTreeSet::new(), false, 1, false);
+    let (standing_by, is_seen, reached) = (BTreeSet::new(), false, 1);
     let mut view = View { own, order, standing_by, is_seen, reached, needs_majority };
     for peer in net.peers() {
         view.reached += usize::from(peer.reached.is_ok() && order.contains(&peer.member.name));

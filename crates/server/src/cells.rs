@@ -1,4 +1,4 @@
-//! Values of views, as they are sent to other gateways and kept in files.
+//! Values of views, as they are sent to other gateways and kept in the histories.
 
 use isomer_sql::datum::Datum;
 use serde::{Deserialize, Serialize};

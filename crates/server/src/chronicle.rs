@@ -230,13 +230,13 @@ impl Kept {
     fn write(&mut self, place: Place, text: Option<String>, is_denied: bool) {
         self.turns += 1;
         self.unwritten.push_back(Unwritten { turn: self.turns, place, text, is_denied });
-        let denied = self.unwritten.iter().filter(|row| row.is_denied).count();
-        let oldest = match () {
-            () if denied > DENIED_MAX => self.unwritten.iter().position(|row| row.is_denied),
-            () if self.unwritten.len() > 2 * KEPT_MAX => Some(0),
-            () => None,
-        };
-        oldest.and_then(|at| self.unwritten.remove(at));
+        let denied = || self.unwritten.iter().enumerate().filter(|(_, row)| row.is_denied);
+        if is_denied && denied().count() > DENIED_MAX {
+            let oldest = denied().next().map(|(at, _)| at);
+            oldest.and_then(|at| self.unwritten.remove(at));
+        } else if self.unwritten.len() > 2 * KEPT_MAX {
+            self.unwritten.pop_front();
+        }
     }
 
     fn add(&mut self, event: Event, process: i32) {

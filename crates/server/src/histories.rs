@@ -136,7 +136,7 @@ fn prune(engine: &Engine, cancel: &Arc<CancelToken>) -> Result<(), SqlError> {
         *pruned = Pruned { at_ns: now_ns, written: 0 };
     }
     for kind in [Kind::Change, Kind::Failover, Kind::Plan, Kind::Action] {
-        let rows = engine.history.read(engine.gateway(), kind).map_err(explain)?;
+        let rows = engine.history.read(engine.gateway(), kind, cancel).map_err(explain)?;
         let is_denied =
             |text: &str| serde_json::from_str(text).is_ok_and(|event: Event| event.is_denied());
         let denied: Vec<&Key> =
@@ -242,11 +242,13 @@ pub(crate) fn rows(engine: &Engine, view: View) -> Vec<Vec<Datum>> {
     all.map(|row| row.into_iter().map(Cell::datum).collect()).collect()
 }
 
-/// The actions of operators at all gateways, the oldest first. None while the table cannot be read.
+/// The actions of operators at all gateways, the oldest first; while the table cannot be read, those
+/// of this gateway that are not written yet.
 pub(crate) fn actions(engine: &Engine) -> Vec<Event> {
     // Before the table, so that none is missed that is written meanwhile.
     let unwritten = engine.chronicle.unwritten(usize::MAX);
-    let written = engine.history.read(engine.gateway(), Kind::Action).unwrap_or_default();
+    let written = engine.history.read(engine.gateway(), Kind::Action, &Arc::default());
+    let written = written.unwrap_or_default();
     let own = unwritten.into_iter().filter(|row| row.place.0 == Kind::Action);
     let own = own.filter_map(|row| {
         let (key, _) = engine.history.row(row.place, String::new());

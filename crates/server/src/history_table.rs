@@ -13,7 +13,7 @@ use crate::chronicle::{Chronicle, Event, Kind, Place};
 use crate::pilot::Decider;
 use crate::remembered::{Remembered, View};
 use crate::steering::Steering;
-use isomer_cluster::{Gateway, Isolation, OpenError};
+use isomer_cluster::{CancelToken, Gateway, Isolation, OpenError};
 use isomer_design::{
     Column, ColumnType, Direction, Key, KeyRange, Schema, SchemaError, TableId, Value,
 };
@@ -65,17 +65,18 @@ impl HistoryTable {
         self.table.1.encode_row(&values).expect("the values are those of the schema")
     }
 
-    /// The rows of a kind in their order, with their keys.
+    /// The rows of a kind in their order, with their keys. `cancel` ends the wait for their sites.
     pub(crate) fn read(
         &self,
         gateway: &Arc<Gateway>,
         kind: Kind,
+        cancel: &Arc<CancelToken>,
     ) -> Result<Vec<(Key, String)>, OpenError> {
         let (table, schema) = &self.table;
         let kind = [Value::Text(kind.name().to_owned())];
         let prefix = schema.encode_prefix(&kind).expect("the first column is a text");
         let mut rows = Vec::new();
-        let mut txn = gateway.begin(Isolation::ReadCommitted, Arc::default());
+        let mut txn = gateway.begin(Isolation::ReadCommitted, cancel.clone());
         let range = KeyRange::starting_with(prefix);
         txn.scan(*table, &range, Direction::Forward, &mut |key: &[u8], row: &[u8]| {
             let text = match schema.decode_row(key, row).map(|mut values| values.pop()) {
@@ -101,7 +102,7 @@ pub(crate) fn begin(
     steering: &Steering,
 ) -> Result<(), OpenError> {
     for view in View::ALL {
-        let rows = table.read(gateway, view.kind())?;
+        let rows = table.read(gateway, view.kind(), &Arc::default())?;
         let rows = rows.iter().filter_map(|(_, text)| serde_json::from_str(text).ok());
         let last = remembered.begin(view, rows);
         match (view, &steering.decider) {
@@ -112,7 +113,7 @@ pub(crate) fn begin(
     }
     let mut all: Vec<Event> = Vec::new();
     for kind in [Kind::Change, Kind::Failover, Kind::Plan] {
-        let rows = table.read(gateway, kind)?;
+        let rows = table.read(gateway, kind, &Arc::default())?;
         all.extend(rows.iter().filter_map(|(_, text)| serde_json::from_str(text).ok()));
     }
     chronicle.begin(all);
