@@ -242,8 +242,8 @@ pub(crate) fn rows(engine: &Engine, view: View) -> Vec<Vec<Datum>> {
     all.map(|row| row.into_iter().map(Cell::datum).collect()).collect()
 }
 
-/// The actions of operators at all gateways, the oldest first; while the table cannot be read, those
-/// of this gateway that are not written yet.
+/// The actions of operators at all gateways, the oldest first. While the table cannot be read, only
+/// those of this gateway that are not written yet.
 pub(crate) fn actions(engine: &Engine) -> Vec<Event> {
     // Before the table, so that none is missed that is written meanwhile.
     let unwritten = engine.chronicle.unwritten(usize::MAX);
