@@ -137,6 +137,10 @@ impl Change {
         }
     }
 
+    /// The names of all operators.
+    pub const OPERATORS: [&str; 7] =
+        ["split", "merge", "add_replica", "remove_replica", "remaster", "add_site", "remove_site"];
+
     /// The name of the operator, as the text form writes it.
     pub fn operator(&self) -> &'static str {
         match self {

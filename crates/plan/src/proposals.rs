@@ -11,7 +11,8 @@
 //! kind in the same partition, so a planner that repeats itself makes one proposal. After a
 //! rejection plans for the same partitions are dropped for [`REST_NS`]. Up to [`PENDING_MAX`]
 //! proposals are pending, and the last [`KEPT_MAX`] are kept. A planner's plan that is not worth
-//! the attention of a person is dropped ([`WORTH_US`]).
+//! the attention of a person is dropped ([`WORTH_US`]). One for more of the load takes the place of
+//! those that move masters of its tables and have at most half as many changes.
 //!
 //! **Operators propose as well**, so that another operator can look at a plan before it is carried
 //! out. An earlier rejection does not keep them from it.
@@ -105,6 +106,8 @@ pub struct Proposal {
     pub ended: Option<Time>,
     /// The load before the approval, and after the last change.
     pub load: [Option<Measure>; 2],
+    /// The expected saving of its changes, and their cost, in microseconds.
+    pub forecast: [Option<f64>; 2],
     parts: Parts,
 }
 
@@ -118,6 +121,17 @@ impl Proposal {
     fn remastered(&self) -> BTreeSet<TableId> {
         let moves = self.parts.iter().filter(|(change, ..)| *change == "remaster");
         moves.map(|(_, table, _)| *table).collect()
+    }
+
+    /// True if it waits, and is of a planner.
+    fn is_of_planner(&self) -> bool {
+        self.state == State::Proposed && self.by.is_none()
+    }
+
+    /// True if it yields to a planner's plan with this many changes.
+    fn yields_to(&self, changes: usize) -> bool {
+        let is_small = 2 * self.plan.steps.len() <= changes;
+        self.is_of_planner() && is_small && !self.remastered().is_empty()
     }
 
     /// When it expires.
@@ -134,11 +148,16 @@ impl Proposal {
             Err(why) => State::Refused(why),
         };
     }
+}
 
-    /// The sum of what its changes are predicted to save, and of what they are predicted to cost.
-    pub fn forecast(&self) -> [Option<f64>; 2] {
-        forecast(&self.plan)
-    }
+/// A decision of a planner's journal.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Of {
+    /// Its number.
+    pub decision: u64,
+    /// The expected saving of all its changes, and their cost, in microseconds; `None` for a plan
+    /// that has only some of them.
+    pub forecast: Option<[f64; 2]>,
 }
 
 /// Why a plan is not taken as a proposal.
@@ -174,6 +193,7 @@ pub struct Proposals {
     count: u64,
 }
 
+/// The sum of what the changes of a plan are predicted to save, and to cost.
 fn forecast(plan: &Plan) -> [Option<f64>; 2] {
     let sum = |of: fn(&isomer_design::Step) -> Option<f64>| {
         let known: Vec<f64> = plan.steps.iter().filter_map(of).collect();
@@ -230,19 +250,23 @@ impl Proposals {
 
     /// Takes a plan of a decision as a proposal, with the [parts] that it touches. Returns its
     /// number, or `None` if the plan is dropped.
-    pub fn offer(
-        &mut self,
-        now: Time,
-        plan: Plan,
-        decision: Option<u64>,
-        parts: Parts,
-    ) -> Option<u64> {
-        let [benefit, cost] = forecast(&plan);
+    pub fn offer(&mut self, now: Time, plan: Plan, of: Option<Of>, parts: Parts) -> Option<u64> {
+        let told = of.and_then(|of| of.forecast).map(|of| of.map(Some));
+        let expected = told.unwrap_or_else(|| forecast(&plan));
+        let [benefit, cost] = expected;
         if benefit.is_some_and(|benefit| benefit - cost.unwrap_or(0.0) < WORTH_US) {
             return None;
         }
         let number = self.admit(now, plan, parts, true).ok()?;
-        self.kept.back_mut()?.decision = decision;
+        let proposal = self.kept.back_mut()?;
+        (proposal.decision, proposal.forecast) = (of.map(|of| of.decision), expected);
+        let (moved, changes) = (proposal.remastered(), proposal.plan.steps.len());
+        self.end_others(
+            number,
+            &moved,
+            |other| other.yields_to(changes),
+            |number| format!("proposal {number}, for more of the load, takes its place"),
+        );
         Some(number)
     }
 
@@ -321,8 +345,9 @@ impl Proposals {
         let places: BTreeSet<(TableId, &Key)> =
             parts.iter().map(|(_, table, start)| (*table, start)).collect();
         let is_there = |(_, table, start): &(&str, TableId, Key)| places.contains(&(*table, start));
+        let yields = |it: &Proposal| is_of_planner && it.yields_to(plan.steps.len());
         for it in self.kept.iter().filter(|it| it.parts.iter().any(is_there)) {
-            if it.state.is_open() && !it.parts.is_disjoint(&parts) {
+            if it.state.is_open() && !it.parts.is_disjoint(&parts) && !yields(it) {
                 return Err(Dropped::Open(it.number));
             }
             if is_of_planner && rests(it) {
@@ -334,7 +359,7 @@ impl Proposals {
             let ended = self.kept.iter().position(|it| !it.state.is_open()).unwrap_or_default();
             self.kept.remove(ended);
         }
-        let (number, state) = (self.count, State::Proposed);
+        let (number, state, forecast) = (self.count, State::Proposed, forecast(&plan));
         self.kept.push_back(Proposal {
             number,
             at: now,
@@ -346,6 +371,7 @@ impl Proposals {
             by: None,
             ended: None,
             load: [None; 2],
+            forecast,
             parts,
         });
         Ok(number)
@@ -386,22 +412,36 @@ impl Proposals {
         let running = |number| State::Running(Some(number));
         proposal.state = started.map_or_else(State::Refused, running);
         if matches!(proposal.state, State::Running(_)) {
-            let remastered = proposal.remastered();
-            self.overtake(number, &remastered);
+            // They were made for masters that move now, and would often move them back.
+            let moved = proposal.remastered();
+            self.end_others(number, &moved, |_| true, |number| {
+                format!(
+                    "proposal {number} moves masters of its table; changes that the load needs after that are proposed anew"
+                )
+            });
         }
     }
 
-    /// Ends other proposals of a planner that would move masters of these tables: they were made
-    /// for masters that move now, and would often move them back.
-    fn overtake(&mut self, number: u64, tables: &BTreeSet<TableId>) {
-        let is_overtaken = |it: &&mut Proposal| {
-            let is_of_planner = it.state == State::Proposed && it.by.is_none();
-            is_of_planner && !it.remastered().is_disjoint(tables)
-        };
-        for overtaken in self.kept.iter_mut().filter(is_overtaken) {
-            overtaken.state = State::Refused(format!(
-                "proposal {number} moves masters of its table; changes that the load needs after that are proposed anew"
-            ));
+    /// Ends other proposals of a planner that move masters of these tables.
+    fn end_others(
+        &mut self,
+        number: u64,
+        tables: &BTreeSet<TableId>,
+        is_meant: impl Fn(&Proposal) -> bool,
+        why: impl Fn(u64) -> String,
+    ) {
+        for other in self.kept.iter_mut().filter(|other| other.number != number) {
+            if other.is_of_planner() && is_meant(other) && !other.remastered().is_disjoint(tables) {
+                other.state = State::Refused(why(number));
+            }
+        }
+    }
+
+    /// Ends a proposal that waits and cannot be carried out any more.
+    pub fn refuse(&mut self, number: u64, why: String) {
+        let waits = |it: &&mut Proposal| it.number == number && it.state == State::Proposed;
+        if let Some(proposal) = self.kept.iter_mut().find(waits) {
+            proposal.state = State::Refused(why);
         }
     }
 
@@ -527,7 +567,7 @@ mod tests {
         assert_eq!(offer(&mut proposals, 1, 4), None, "it is the same partition");
         assert_eq!(offer(&mut proposals, 1, 6), Some(2));
         assert_eq!(proposals.offer(Time(1), Plan::default(), None, Parts::new()), None);
-        let forecast = proposals.all().next().map(Proposal::forecast);
+        let forecast = proposals.all().next().map(|it| it.forecast);
         assert_eq!(forecast, Some([Some(2.0 * WORTH_US), Some(2.0)]));
     }
 
@@ -581,6 +621,24 @@ mod tests {
         proposals.started(1, None, Ok(4));
         let now = states(&proposals);
         assert_eq!(now, ["running", "refused", "proposed", "proposed", "proposed"]);
+    }
+
+    #[test]
+    fn a_plan_for_more_of_the_load_takes_the_place_of_small_ones() {
+        let mut proposals = Proposals::default();
+        let mut offer = |keys: std::ops::Range<i64>| {
+            let part = |key| ("remaster", TableId(1), Key::int(key));
+            let mut plan = split(0);
+            plan.steps = keys.clone().flat_map(|key| split(key).steps).collect();
+            let of = Of { decision: 7, forecast: Some([3.0 * WORTH_US, WORTH_US]) };
+            proposals.offer(Time(0), plan, Some(of), keys.map(part).collect())
+        };
+        assert_eq!((offer(0..1), offer(1..2)), (Some(1), Some(2)));
+        assert_eq!(offer(0..10), Some(3));
+        assert_eq!(offer(0..12), None, "the load is nearly the same");
+        assert_eq!(states(&proposals), ["refused", "refused", "proposed"]);
+        let last = proposals.all().last().expect("a proposal");
+        assert_eq!(last.forecast, [Some(3.0 * WORTH_US), Some(WORTH_US)]);
     }
 
     #[test]

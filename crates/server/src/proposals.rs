@@ -15,7 +15,7 @@ use crate::engine::questions::{Question, Reply, ask};
 use crate::pilot::Decider;
 use crate::plan_names::with_name;
 use isomer_cluster::{Control, Progress, is_permitted};
-use isomer_design::Time;
+use isomer_design::{Design, Time};
 use isomer_plan::proposals::{Dropped, PENDING_MAX, Proposal, State, Wrong, possible};
 use isomer_plan::pulse::Measure;
 use isomer_sql::catalog::{Catalog, Handle, Table, quoted};
@@ -55,7 +55,7 @@ pub(crate) fn approve(engine: &Engine, number: u64, by: &str) -> Result<(), SqlE
     let now = engine.database().now();
     let approved = engine.steering.proposals.lock().approve(now, number, by);
     let proposal = approved.map_err(|why| wrong(number, why))?;
-    if let Some(why) = overtaken(engine, &proposal) {
+    if let Some(why) = overtaken(engine, &engine.database().design(), &proposal) {
         engine.steering.proposals.lock().started(number, None, Err(why.clone()));
         return Err(refused(number, &why));
     }
@@ -116,8 +116,8 @@ fn check_free(engine: &Engine, number: u64) -> Result<(), SqlError> {
 }
 
 /// Why a proposal cannot be carried out, if a table of it is not as it was when it was proposed.
-fn overtaken(engine: &Engine, proposal: &Proposal) -> Option<String> {
-    let (catalog, design) = (engine.catalog(), engine.database().design());
+fn overtaken(engine: &Engine, design: &Design, proposal: &Proposal) -> Option<String> {
+    let catalog = engine.catalog();
     proposal.tables().into_iter().find_map(|id| {
         let table = catalog.tables.with(Handle::Part(id)).next();
         let name = engine.relation(id).map_or_else(|| id.to_string(), |name| name.said());
@@ -257,8 +257,22 @@ pub(crate) fn check_changes_are_on(engine: &Engine) -> Result<(), SqlError> {
     if engine.steering.are_changes_off() { Err(changes_are_off()) } else { Ok(()) }
 }
 
+/// Ends proposals that wait and are about tables that are not as they were.
+fn end_overtaken(engine: &Engine, design: &Design) {
+    let waiting: Vec<Proposal> = {
+        let proposals = engine.steering.proposals.lock();
+        proposals.all().filter(|it| it.state == State::Proposed).cloned().collect()
+    };
+    for proposal in waiting {
+        if let Some(why) = overtaken(engine, design, &proposal) {
+            engine.steering.proposals.lock().refuse(proposal.number, why);
+        }
+    }
+}
+
 pub(crate) fn proposal_rows(engine: &Engine) -> Vec<Vec<Datum>> {
     let (design, now) = (engine.database().design(), engine.database().now());
+    end_overtaken(engine, &design);
     let reconfigurations = engine.database().reconfigurations();
     let ended = |number: u64| {
         let found = reconfigurations.iter().find(|it| it.number == number);
@@ -313,7 +327,7 @@ pub(crate) fn proposal_rows(engine: &Engine) -> Vec<Vec<Datum>> {
                 reasons.push(&step.reason);
             }
         }
-        let [saves, costs] = it.forecast().map(|us| us.map_or(Datum::Null, Datum::Float));
+        let [saves, costs] = it.forecast.map(|us| us.map_or(Datum::Null, Datum::Float));
         let (decided, by, because) = match &it.decided {
             Some((at, by, why)) => {
                 (time(*at), Datum::text(&**by), why.as_deref().map_or(Datum::Null, Datum::text))

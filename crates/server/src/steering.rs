@@ -28,7 +28,7 @@ use crate::recent::Recent;
 use isomer_cluster::{Durations, follows_plans};
 use isomer_design::{Change, Design, Plan, Route, TableDesign, Time};
 use isomer_plan::learned::journal::Journal;
-use isomer_plan::proposals::{Proposals, leaves_backups, parts, possible};
+use isomer_plan::proposals::{Of, Proposals, leaves_backups, parts, possible};
 use isomer_plan::pulse::Pulse;
 use isomer_plan::restraints::{Restraints, Withheld};
 use isomer_strategy::{
@@ -166,7 +166,10 @@ impl Steering {
 
     /// Changes by kind and outcome, proposals by state, and phases of transactions.
     pub(crate) fn figures(&self, now: Time) -> Vec<Figure> {
-        let changes = self.changes.lock();
+        let mut changes = self.changes.lock();
+        for kind in Change::OPERATORS {
+            changes.entry(kind).or_default();
+        }
         let made = changes.iter().map(|(kind, made)| {
             let help = "Changes of the design that took effect, by kind.";
             Figure::counter("isomer_design_changes", help, made.took.count()).with("kind", kind)
@@ -243,6 +246,7 @@ impl Steering {
             Decider::Learned(learned) => learned.decision_of(&plan),
             Decider::Elastic(_) => None,
         };
+        let wanted = plan.steps.len();
         let has_limit = self.restraints.lock().added_p99_us.is_some();
         let added_us = has_limit.then(|| self.pulse.lock().added_p99_us(now)).flatten();
         let sifted = self.restraints.lock().sift(now, self.decider.mode(), added_us, plan);
@@ -255,7 +259,12 @@ impl Steering {
             plan.steps.retain(|step| step.change.table().is_some_and(follows));
             let plan = possible(plan, &design, leaves_backups);
             let parts = parts(&plan, &design);
-            self.proposals.lock().offer(now, plan, decision, parts);
+            let is_whole = plan.steps.len() == wanted;
+            let of = decision.map(|(decision, forecast)| Of {
+                decision,
+                forecast: is_whole.then_some(forecast),
+            });
+            self.proposals.lock().offer(now, plan, of, parts);
         }
         sifted.carried
     }

@@ -16,10 +16,11 @@
 //! ([`super::traffic`]) and a second one is not. So a database that begins at one node spreads,
 //! also if no transaction is distributed there.
 //!
-//! An adopted plan is executed in batches, each a decision in the journal. Partitions that no
-//! sample accesses stay. While a plan is on probation nothing else is replicated and only hot locks
-//! are split. Once a plan has moved a master, single transactions move none. A plan that only
-//! rebalances ([`super::candidate_design`]) restricts nothing.
+//! An adopted plan is executed in batches, each a decision in the journal. One that is only shown
+//! or proposed is a whole ([`GlobalPlan::whole`]). Partitions that no sample accesses stay. While a
+//! plan is on probation nothing else is replicated and only hot locks are split. Once a plan has
+//! moved a master, single transactions move none. A plan that only rebalances
+//! ([`super::candidate_design`]) restricts nothing.
 //!
 //! **A global plan takes 0.1 s or more to compute.** So it is drawn on a thread of its own, on a
 //! copy of the knowledge ([`super::known`]): [`GlobalPlanner::begin`], [`GlobalPlan::draw`],
@@ -85,13 +86,14 @@ struct Last {
     drawn_ns: u64,
     /// Transactions per second at that time, if known.
     served: Option<f64>,
-    adopted: bool,
+    /// `None` while it is drawn.
+    adopted: Option<bool>,
 }
 
 impl GlobalPlanner {
     /// True for a while after a global plan was adopted, until its effect is known.
     pub(crate) fn in_probation(&self, now_ns: u64) -> bool {
-        self.last.is_some_and(|last| last.adopted && now_ns < last.drawn_ns + self.pause_ns)
+        self.was_adopted() && self.last.is_some_and(|last| now_ns < last.drawn_ns + self.pause_ns)
     }
 
     /// True while no global plan has placed masters, nor is about to: single transactions may move
@@ -102,7 +104,18 @@ impl GlobalPlanner {
 
     /// A master has moved.
     pub(crate) fn moved(&mut self) {
-        self.has_moved |= self.last.is_some_and(|last| last.adopted);
+        self.has_moved |= self.was_adopted();
+    }
+
+    fn was_adopted(&self) -> bool {
+        self.last.is_some_and(|last| last.adopted == Some(true))
+    }
+
+    /// True until the first drawing for this workload has ended, if there are samples enough for
+    /// one.
+    pub(crate) fn is_expected(&self, known: &Known) -> bool {
+        known.workload.len() >= known.tuning.plan_samples_min
+            && self.last.is_none_or(|last| last.adopted.is_none())
     }
 
     /// True if a plan may relieve a pressed process. Without a throughput from before, nothing
@@ -135,7 +148,7 @@ impl GlobalPlanner {
             return false;
         }
         let served = known.regime.served();
-        self.last = Some(Last { drawn_ns: now_ns, served, adopted: false });
+        self.last = Some(Last { drawn_ns: now_ns, served, adopted: None });
         true
     }
 
@@ -145,11 +158,12 @@ impl GlobalPlanner {
         // Unless everything was placed anew, the design differs from the old one by a few borders
         // only.
         self.pause_ns = (2 * self.pause_ns).clamp(least_ns, Tuning::PLAN_PAUSE_MAX_NS);
-        let Some((global_plan, masters)) = drawn else { return };
         let last = self.last.as_mut().expect("it was begun");
+        last.adopted = Some(false);
+        let Some((global_plan, masters)) = drawn else { return };
         self.trial = last.served.map(|before| Trial::new(before, masters));
         if !global_plan.is_rebalance {
-            (self.pause_ns, last.adopted) = (least_ns, true);
+            (self.pause_ns, last.adopted) = (least_ns, Some(true));
         }
         self.global_plan = global_plan;
     }
@@ -167,7 +181,8 @@ impl GlobalPlanner {
             None => self.trial = Some(trial),
             Some(after) if trial.is_worse(after, &known.tuning) => {
                 (self.pause_ns, self.was_worse) = (Tuning::PLAN_PAUSE_MAX_NS, true);
-                self.last = self.last.map(|last| Last { drawn_ns: now_ns, adopted: false, ..last });
+                self.last =
+                    self.last.map(|last| Last { drawn_ns: now_ns, adopted: Some(false), ..last });
                 self.global_plan = GlobalPlan::back(trial, after);
             }
             Some(_) => {}
@@ -243,6 +258,23 @@ impl GlobalPlan {
         let split = |(table, at)| Step::new(Change::Split { table, at }, why);
         let steps = splits.drain(..count).map(split);
         steps.map(|step| step.predicted(*cost_us, *benefit_us)).collect()
+    }
+
+    /// All changes, each as possible after those before it. Empty while an earlier change is in
+    /// flight, because the plan is for the design after that.
+    pub(crate) fn whole(&mut self, situation: &Situation<'_>) -> Vec<Step> {
+        let Situation { now_ns, known, .. } = *situation;
+        if known.recent.is_splitting(now_ns) || known.recent.is_moving(now_ns) {
+            return Vec::new();
+        }
+        let (mut design, mut all) = (situation.design.clone(), Vec::new());
+        while !self.is_done() {
+            let mut steps =
+                self.next(&Situation { design: &design, budget: usize::MAX, ..*situation });
+            steps.retain(|step| design.apply(&step.change).is_ok());
+            all.append(&mut steps);
+        }
+        all
     }
 
     fn next_moves(&mut self, situation: &Situation<'_>) -> Vec<Step> {

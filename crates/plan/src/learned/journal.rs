@@ -188,13 +188,13 @@ impl Journal {
         self.entries.push_back(entry);
     }
 
-    /// The number of the last decision that asked for one of these changes.
-    pub(crate) fn number_of<'c>(
+    /// The last decision that asked for one of these changes.
+    pub(crate) fn entry_with<'c>(
         &self,
         mut changes: impl Iterator<Item = &'c Change>,
-    ) -> Option<u64> {
+    ) -> Option<&Entry> {
         let at = changes.find_map(|change| self.entry_of(change))?;
-        Some(self.entries[at].number)
+        Some(&self.entries[at])
     }
 
     /// Puts the recommendation that last asked for these changes in force, from this time on.

@@ -272,9 +272,13 @@ impl Learned {
         self.brain.lock().journal.hear(change, Err(why.why()));
     }
 
-    /// The number of the decision in the journal that a proposed plan is of.
-    pub fn decision_of(&self, plan: &Plan) -> Option<u64> {
-        self.brain.lock().journal.number_of(plan.changes())
+    /// The decision in the journal that a proposed plan is of: its number, and what its changes are
+    /// expected to save and to cost, in microseconds.
+    pub fn decision_of(&self, plan: &Plan) -> Option<(u64, [f64; 2])> {
+        let brain = self.brain.lock();
+        let entry = brain.journal.entry_with(plan.changes())?;
+        let chosen = entry.candidates.first()?;
+        Some((entry.number, [chosen.benefit_us, chosen.cost_us]))
     }
 
     /// An operator has approved a proposed plan: its effect is measured from now on. Returns the
@@ -393,8 +397,6 @@ impl Learned {
     }
 }
 
-/// The most changes of a proposal.
-const PROPOSED_CHANGES_MAX: usize = 256;
 /// Tickets have enough random bits for masks of this size.
 const MASK_BITS: u32 = 16;
 
@@ -437,17 +439,24 @@ impl LearnedState {
         let rate = known.regime.changes_per_second(now_ns);
         // A proposal is a whole: it is not cut to what may be changed in an instant.
         let budget = match mode {
-            Mode::Approve => PROPOSED_CHANGES_MAX,
+            Mode::Approve => usize::MAX,
             _ => known.recent.budget(now_ns, rate).max(0.0) as usize,
         };
         let in_probation = drawing.in_probation(now_ns);
-        let may_move = drawing.leaves_masters_free(now_ns) || !known.traffic.full().is_empty();
+        // One global plan is easier to approve than a proposal for each transaction.
+        let waits_for_plan = mode == Mode::Approve && drawing.is_expected(known);
+        let may_move = drawing.leaves_masters_free(now_ns) && !waits_for_plan
+            || !known.traffic.full().is_empty();
+        let next = |drawing: &mut GlobalPlanner, situation: &Situation<'_>| match mode {
+            Mode::Auto => drawing.global_plan.next(situation),
+            _ => drawing.global_plan.whole(situation),
+        };
         let situation = known.situation(now_ns, design, budget);
         let situation = Situation { in_probation, may_move, ..situation };
         if processor.is_exceeded() {
             // Only the adopted global plan proceeds.
             let steps = match situation.may_add() {
-                true => drawing.global_plan.next(&situation),
+                true => next(drawing, &situation),
                 false => Vec::new(),
             };
             return vec![Candidate::of_steps(place, steps)];
@@ -460,7 +469,7 @@ impl LearnedState {
             if let Some(splits) = situation.split_hot_locks(&hot_locks, place) {
                 return vec![splits];
             }
-            let beneficial = drawing.global_plan.next(&situation);
+            let beneficial = next(drawing, &situation);
             if !beneficial.is_empty() {
                 return vec![Candidate::of_steps(place, beneficial)];
             }
