@@ -130,15 +130,12 @@ fn look(server: &mut Server) -> Result<Shown, Failure> {
         }
         shown.sites.push(Site { name, health, busy: row.get(2), memory, masters: row.get(4) });
     }
-    let one = |row: Vec<postgres::Row>| row.first().map(|row| row.get::<_, String>(0));
-    shown.autopilot = one(server.query("select mode from isomer.autopilot")?).unwrap_or_default();
     if one(server.query("show design_changes")?).is_some_and(|switch| switch == "off") {
         shown.attention.push("changes of the design are turned off".to_owned());
     }
-    let waiting = "select count(*) from isomer.proposals where state = 'proposed'";
-    let waiting: i64 = server.query(waiting)?.first().map_or(0, |row| row.get(0));
-    if waiting > 0 {
-        shown.attention.push(format!("{waiting} proposals wait: isomer.proposals"));
+    match look_at_conductor(server, &mut shown) {
+        Err(Failure::Failed(why)) => shown.attention.push(format!("the conductor: {why}")),
+        looked => looked?,
     }
     let blocked =
         "select count(*) from pg_stat_activity where cardinality(pg_blocking_pids(pid)) > 0";
@@ -159,13 +156,28 @@ fn look(server: &mut Server) -> Result<Shown, Failure> {
             row.get(0),
         ]);
     }
+    Ok(shown)
+}
+
+fn one(row: Vec<postgres::Row>) -> Option<String> {
+    row.first().map(|row| row.get(0))
+}
+
+/// The part that the process with the conductor answers. While that is down there is none.
+fn look_at_conductor(server: &mut Server, shown: &mut Shown) -> Result<(), Failure> {
+    shown.autopilot = one(server.query("select mode from isomer.autopilot")?).unwrap_or_default();
+    let waiting = "select count(*) from isomer.proposals where state = 'proposed'";
+    let waiting: i64 = server.query(waiting)?.first().map_or(0, |row| row.get(0));
+    if waiting > 0 {
+        shown.attention.push(format!("{waiting} proposals wait: isomer.proposals"));
+    }
     // Changes of tables that the user may not see are masked.
     let changes = "select to_char(at, 'HH24:MI:SS'), change || ': ' || reason from isomer.changes \
                    where change is not null and reason is not null order by number desc limit 20";
     for row in server.query(changes)? {
         shown.changes.push([row.get(0), row.get(1)]);
     }
-    Ok(shown)
+    Ok(())
 }
 
 impl Interval {

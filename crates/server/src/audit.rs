@@ -33,7 +33,9 @@ pub(crate) fn note(
     until_written(engine, turn);
 }
 
-pub(crate) fn audit_rows(engine: &Engine) -> Vec<Vec<Datum>> {
+/// # Errors
+/// Those of the table of histories.
+pub(crate) fn audit_rows(engine: &Engine) -> Result<Vec<Vec<Datum>>, SqlError> {
     let row = |event| match event {
         Event::Action { at_us, user, client, action, outcome } => Some(vec![
             Datum::Timestamp(at_us),
@@ -44,7 +46,7 @@ pub(crate) fn audit_rows(engine: &Engine) -> Vec<Vec<Datum>> {
         ]),
         _ => None,
     };
-    actions(engine).into_iter().filter_map(row).collect()
+    Ok(actions(engine)?.into_iter().filter_map(row).collect())
 }
 
 pub(crate) fn failover_rows(engine: &Engine) -> Vec<Vec<Datum>> {

@@ -19,7 +19,9 @@ use crate::engine::{Engine, state};
 use crate::proposals;
 use isomer_cluster::{CancelToken, Error};
 use isomer_sql::SqlError;
+use isomer_sql::budget::Budget;
 use isomer_sql::datum::Datum;
+use isomer_sql::system::DesignView;
 use std::time::Duration;
 
 /// The views of schema `isomer` whose rows the conductor's process has.
@@ -44,21 +46,31 @@ const WAITS_NS: u64 = 10_000_000_000;
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// The rows of a view, if another process has them. Waits while that cannot be reached, for as long
-/// as statements wait for a takeover; there are none after that.
-pub(crate) fn rows_elsewhere(engine: &Engine, view: &str) -> Option<Vec<Vec<Datum>>> {
+/// as statements wait for a takeover.
+///
+/// # Errors
+/// 57P03 if it is not reached in time; 57014 and similar if the statement was cancelled.
+pub(crate) fn rows_elsewhere(
+    engine: &Engine,
+    view: &str,
+    budget: &Budget,
+) -> Result<Option<Vec<Vec<Datum>>>, SqlError> {
     let (begun, cancel) = (engine.database().now(), CancelToken::default());
     while engine.database().is_gateway_only() && VIEWS.contains(&view) {
         if let Ok(Reply::Rows(rows)) = ask(engine.database(), &Question::Rows(view.to_owned())) {
             let row = |row: Vec<Cell>| row.into_iter().map(Cell::datum).collect();
-            return Some(rows.into_iter().map(row).collect());
+            return Ok(Some(rows.into_iter().map(row).collect()));
         }
         if engine.database().now().0.saturating_sub(begun.0) > WAITS_NS {
-            return Some(Vec::new());
+            let message = format!("the rows of isomer.{view} are not reached now");
+            return Err(SqlError::new("57P03", message)
+                .detail("The process with the conductor has them, and does not answer."));
         }
-        // A token that is never canceled only ends by time.
+        budget.check()?;
+        // This token is never cancelled; the budget knows whether the statement is.
         let _ = engine.gateway().pause(&cancel, AGAIN);
     }
-    None
+    Ok(None)
 }
 
 /// Answers a gateway of another process.
@@ -68,9 +80,10 @@ pub(crate) fn answer(engine: &Engine, question: &[u8]) -> Reply {
     match serde_json::from_slice(question) {
         Ok(Question::State) => Reply::State(state(engine)),
         Ok(Question::Rows(view)) if VIEWS.contains(&&*view) => {
-            let rows = isomer_sql::system::DesignView::rows(engine, &view, &engine.catalog());
+            let budget = Budget::unlimited();
             let row = |row: Vec<Datum>| row.into_iter().map(Cell::of).collect();
-            Reply::Rows(rows.into_iter().map(row).collect())
+            DesignView::rows(engine, &view, &engine.catalog(), &budget)
+                .map_or_else(refused, |rows| Reply::Rows(rows.into_iter().map(row).collect()))
         }
         Ok(Question::Approve(number, by)) => done(proposals::approve(engine, number, &by)),
         Ok(Question::Reject(number, by, because)) => {

@@ -29,6 +29,7 @@ use isomer_cluster::{CancelReason, CancelToken, FusedRows, LockMode, LockShown, 
 use isomer_design::{
     Backups, Change, Design, Key, KeyRange, Placement, SiteId, TableId, Time, Value,
 };
+use isomer_sql::budget::Budget;
 use isomer_sql::catalog::{Catalog, Named, Table};
 use isomer_sql::datum::{Datum, convert};
 use isomer_sql::parse::{DesignChange, DesignStatement, Pin, ShardControl};
@@ -378,11 +379,16 @@ impl DesignView for Engine {
         blockers(self.gateway(), transaction)
     }
 
-    fn rows(&self, name: &str, catalog: &Catalog) -> Vec<Vec<Datum>> {
-        if let Some(rows) = conducted::rows_elsewhere(self, name) {
-            return rows;
+    fn rows(
+        &self,
+        name: &str,
+        catalog: &Catalog,
+        budget: &Budget,
+    ) -> Result<Vec<Vec<Datum>>, SqlError> {
+        if let Some(rows) = conducted::rows_elsewhere(self, name, budget)? {
+            return Ok(rows);
         }
-        match name {
+        Ok(match name {
             "gateways" => conducted::gateway_rows(self),
             "tables" => self.table_rows(catalog),
             "partitions" => self.partition_rows(catalog),
@@ -411,9 +417,9 @@ impl DesignView for Engine {
             "copies" => copies::rows(self, catalog),
             "settings" => system_settings::setting_rows(self),
             "failovers" => audit::failover_rows(self),
-            "audit" => audit::audit_rows(self),
+            "audit" => audit::audit_rows(self)?,
             _ => histories::rows(self, View::Decisions),
-        }
+        })
     }
 }
 

@@ -242,18 +242,20 @@ pub(crate) fn rows(engine: &Engine, view: View) -> Vec<Vec<Datum>> {
     all.map(|row| row.into_iter().map(Cell::datum).collect()).collect()
 }
 
-/// The actions of operators at all gateways, the oldest first. While the table cannot be read, only
-/// those of this gateway that are not written yet.
-pub(crate) fn actions(engine: &Engine) -> Vec<Event> {
+/// The actions of operators at all gateways, the oldest first.
+///
+/// # Errors
+/// If the table cannot be read now.
+pub(crate) fn actions(engine: &Engine) -> Result<Vec<Event>, SqlError> {
     // Before the table, so that none is missed that is written meanwhile.
     let unwritten = engine.chronicle.unwritten(usize::MAX);
     let written = engine.history.read(engine.gateway(), Kind::Action, &Arc::default());
-    let written = written.unwrap_or_default();
+    let written = written.map_err(explain)?;
     let own = unwritten.into_iter().filter(|row| row.place.0 == Kind::Action);
     let own = own.filter_map(|row| {
         let (key, _) = engine.history.row(row.place, String::new());
         Some((key, row.text?))
     });
     let all: BTreeMap<Key, String> = written.into_iter().chain(own).collect();
-    all.values().filter_map(|text| serde_json::from_str(text).ok()).collect()
+    Ok(all.values().filter_map(|text| serde_json::from_str(text).ok()).collect())
 }

@@ -20,6 +20,7 @@ use crate::processes::Restarts;
 use crate::proposals::check_changes_are_on;
 use isomer_cluster::{CancelReason, CancelToken};
 use isomer_design::{Change, Plan, SiteId, Step};
+use isomer_sql::budget::Budget;
 use isomer_sql::datum::Datum;
 use isomer_sql::system::DesignView;
 use isomer_sql::{SqlError, code};
@@ -144,7 +145,8 @@ fn leave(
     let reason = "a process restarts".to_owned();
     let number = database_of.reconfigure(Plan { reason, steps }).map_err(database)?;
     loop {
-        let rows = engine.rows("reconfigurations", &engine.catalog());
+        let budget = Budget::unlimited();
+        let rows = engine.rows("reconfigurations", &engine.catalog(), &budget)?;
         let is_it =
             |row: &&Vec<Datum>| matches!(row[NUMBER], Datum::Int(at) if at == number as i64);
         let row = rows.iter().find(is_it);

@@ -223,6 +223,14 @@ impl Budget {
         (self.wanted)()
     }
 
+    /// Checks whether the statement goes on, for loops that wait.
+    ///
+    /// # Errors
+    /// 57014 and similar if the statement was cancelled.
+    pub fn check(&self) -> Result<(), SqlError> {
+        (self.wanted)()
+    }
+
     /// Must be called before a recursive call.
     ///
     /// # Errors

@@ -639,7 +639,7 @@ pub fn call(
         True => Datum::Bool(true),
         Zero => Datum::Int(0),
         RelationSize(part) => sessions::relation_size(catalog, &args[0], part, around)?,
-        DatabaseSize => sessions::database_size(catalog, around),
+        DatabaseSize => sessions::database_size(catalog, around)?,
         PrettySize => Datum::Text(sessions::pretty_size(&args[0])),
         NullText => Datum::Null,
         ShowDefault => {

@@ -16,6 +16,7 @@ mod rows;
 mod stats;
 mod tables;
 
+use crate::budget::Budget;
 use crate::catalog::{Catalog, Name, SYSTEM, TEMPORARY, Table};
 use crate::dates::TimeStyle;
 use crate::datum::Datum;
@@ -90,7 +91,16 @@ impl fmt::Debug for SystemTable {
 /// Information about the design and the users that other components have.
 pub trait DesignView: Send + Sync {
     /// The rows of a table of the schema `isomer`.
-    fn rows(&self, table: &str, catalog: &Catalog) -> Vec<Vec<Datum>>;
+    ///
+    /// # Errors
+    /// 57P03 if the process that has them is not reached in time; 57014 and similar if the
+    /// statement was cancelled meanwhile.
+    fn rows(
+        &self,
+        table: &str,
+        catalog: &Catalog,
+        budget: &Budget,
+    ) -> Result<Vec<Vec<Datum>>, SqlError>;
 
     /// The last number of a sequence, and true; or the next one and false, if none was issued.
     ///
@@ -320,7 +330,7 @@ impl SystemTable {
             }
             ("isomer", "statements" | "all_statements") if !access.sees_all() => Vec::new(),
             ("isomer", name) => {
-                let rows = around.design.rows(name, catalog);
+                let rows = around.design.rows(name, catalog, &around.budget)?;
                 if access.sees_all() { rows } else { access.without_keys(self.of.columns, rows) }
             }
             ("pg_catalog", "pg_namespace") => {
@@ -504,7 +514,7 @@ impl SystemTable {
             ("pg_catalog", "pg_stat_activity") => sessions(around),
             ("pg_catalog", "pg_locks") => locks(catalog, around),
             ("pg_catalog", "pg_stat_database") => stats::database(around),
-            ("pg_catalog", "pg_stat_statements") => stats::statements(catalog, around),
+            ("pg_catalog", "pg_stat_statements") => stats::statements(catalog, around)?,
             ("pg_catalog", "pg_stat_user_tables" | "pg_stat_all_tables") => {
                 stats::tables(catalog, around)
             }

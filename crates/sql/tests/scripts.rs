@@ -154,8 +154,8 @@ impl DesignView for Nothing {
         None
     }
 
-    fn rows(&self, _: &str, _: &Catalog) -> Vec<Vec<Datum>> {
-        Vec::new()
+    fn rows(&self, _: &str, _: &Catalog, _: &Budget) -> Result<Vec<Vec<Datum>>, SqlError> {
+        none()
     }
 
     fn last_number(&self, _: &Sequence) -> Result<(i64, bool), SqlError> {

@@ -222,8 +222,8 @@ impl DesignView for Nowhere {
         None
     }
 
-    fn rows(&self, _: &str, _: &Catalog) -> Vec<Vec<Datum>> {
-        Vec::new()
+    fn rows(&self, _: &str, _: &Catalog, _: &Budget) -> Result<Vec<Vec<Datum>>, SqlError> {
+        nothing()
     }
 
     fn last_number(&self, _: &Sequence) -> Result<(i64, bool), SqlError> {

@@ -62,13 +62,16 @@ pub(super) fn signal(
 }
 
 /// The memory of the rows and indexes of all sites, in bytes.
-pub(super) fn database_size(catalog: &Catalog, around: &Surroundings) -> Datum {
-    let sites = around.design.rows("sites", catalog);
+///
+/// # Errors
+/// Those of the view of sites.
+pub(super) fn database_size(catalog: &Catalog, around: &Surroundings) -> Result<Datum, SqlError> {
+    let sites = around.design.rows("sites", catalog, &around.budget)?;
     let bytes = sites.iter().map(|row| match row.get(MEMORY_BYTES) {
         Some(Datum::Int(bytes)) => *bytes,
         _ => 0,
     });
-    Datum::Int(bytes.sum())
+    Ok(Datum::Int(bytes.sum()))
 }
 
 /// The part of a relation that a size is of.

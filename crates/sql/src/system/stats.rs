@@ -8,6 +8,7 @@
 use super::{DATABASE, DESIGN_ROLE, int, text};
 use crate::catalog::{Catalog, TEMPORARY, Table};
 use crate::datum::Datum;
+use crate::error::SqlError;
 use crate::rights::READ_ALL_STATS;
 use crate::transaction::Surroundings;
 use isomer_design::TableId;
@@ -156,10 +157,13 @@ const COLUMNS_OF_TABLES: usize = 23;
 
 /// A row for each shape of statements. Shapes are shown to roles that may see the statements of all
 /// sessions.
-pub(super) fn statements(catalog: &Catalog, around: &Surroundings) -> Vec<Vec<Datum>> {
+pub(super) fn statements(
+    catalog: &Catalog,
+    around: &Surroundings,
+) -> Result<Vec<Vec<Datum>>, SqlError> {
     let who = &around.identity;
     if !who.acts_as(DESIGN_ROLE) && !who.acts_as(READ_ALL_STATS) {
-        return Vec::new();
+        return Ok(Vec::new());
     }
     let row = |shape: Vec<Datum>| {
         let Ok(shape) = <[Datum; 16]>::try_from(shape) else { return Vec::new() };
@@ -186,7 +190,8 @@ pub(super) fn statements(catalog: &Catalog, around: &Surroundings) -> Vec<Vec<Da
         let own = [rows, errors, commits, local, place, last, ended, sites, shipped];
         known.into_iter().chain(own).collect()
     };
-    around.design.rows("all_statements", catalog).into_iter().map(row).collect()
+    let shapes = around.design.rows("all_statements", catalog, &around.budget)?;
+    Ok(shapes.into_iter().map(row).collect())
 }
 
 /// The number of a shape: its text, hashed (FNV-1a), so that it is the same at all gateways and
