@@ -35,6 +35,37 @@ fn status(cluster: &Cluster) -> String {
     isomer(&["cluster", "status", "--config", &cluster.config()]).out
 }
 
+/// An ordered table with a row at each process, and the number of commits that have changed all
+/// rows. The order is in a topic of its own.
+struct Counted<'c> {
+    cluster: &'c Cluster,
+    commits: i32,
+}
+
+impl Counted<'_> {
+    fn begin(cluster: &Cluster) -> Counted<'_> {
+        let made =
+            "create table counted (id int primary key, v int not null) with (isolation = ordered);
+                    insert into counted values (1, 0), (2, 0), (3, 0);
+                    alter table counted split at (2);
+                    alter table counted split at (3);
+                    alter table counted remaster at (2) to site 2;
+                    alter table counted remaster at (3) to site 3";
+        cluster.client().batch_execute(made).expect("an ordered table at three sites");
+        Counted { cluster, commits: 0 }
+    }
+
+    /// Commits once more, and checks that no commit was lost.
+    fn more(&mut self) {
+        let mut client = self.cluster.client();
+        client.batch_execute("update counted set v = v + 1").expect("an ordered commit");
+        self.commits += 1;
+        let rows = client.query("select v from counted", &[]).expect("it is read");
+        let found: Vec<i32> = rows.iter().map(|row| row.get(0)).collect();
+        assert_eq!(found, [self.commits; 3]);
+    }
+}
+
 #[test]
 fn processes_that_are_killed_come_back_where_they_were_or_in_empty_folders() {
     let Some(broker) = Broker::start() else { return };
@@ -46,26 +77,32 @@ fn processes_that_are_killed_come_back_where_they_were_or_in_empty_folders() {
         let line = line.unwrap_or_else(|| panic!("site {site} is missing: {shown}"));
         assert!(line.contains(&format!("{name}, process ")), "{shown}");
     }
+    let mut counted = Counted::begin(&cluster);
     while_working(&cluster, |more| {
         more(30);
+        counted.more();
         cluster.kill(1);
         cluster.start(1);
+        counted.more();
         more(30);
         cluster.kill(2);
         cluster.move_away(2);
         cluster.start(2);
         cluster.until_whole();
         more(30);
+        counted.more();
         cluster.kill(0);
         cluster.move_away(0);
         cluster.start(0);
         more(30);
+        counted.more();
         // All at once, and all in new folders except the one with the router.
         (0..3).for_each(|at| cluster.kill(at));
         (1..3).for_each(|at| cluster.move_away(at));
         (0..3).for_each(|at| cluster.start(at));
         more(30);
     });
+    counted.more();
 }
 
 /// The first offset of each site's log; `None` if the brokers did not answer in time.

@@ -157,14 +157,6 @@ pub enum OpenDatabaseError {
     /// The order does not fit the sites.
     #[error("the order of ordered tables: {0}")]
     Order(String),
-    /// The logs are where there is no order yet.
-    #[error(
-        "ordered tables need logs in the database's folder or at the nodes; its logs are at {place}"
-    )]
-    NoOrder {
-        /// The place of the logs.
-        place: String,
-    },
     /// The folder, or a file in it, could not be read or written.
     #[error("{path}: {error}")]
     File {

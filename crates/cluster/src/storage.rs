@@ -101,11 +101,6 @@ pub trait Logs: Send + Sync {
         options: &Options,
     ) -> Result<(Arc<dyn Log>, Vec<String>), OpenError>;
 
-    /// True if there can be a log of the [order](LogOf::Order).
-    fn can_order(&self) -> bool {
-        true
-    }
-
     /// True if there is a log of the [order](LogOf::Order), as far as this process knows.
     ///
     /// # Errors
@@ -183,18 +178,7 @@ pub(crate) trait Storage: Send + Sync {
     fn site(&self, site: SiteId) -> Result<Stored, OpenDatabaseError>;
 
     /// Opens the log of the order; creates it if there is none.
-    ///
-    /// # Errors
-    /// [`OpenDatabaseError::NoOrder`] where the logs cannot hold it.
     fn order(&self) -> Result<Arc<dyn Log>, OpenDatabaseError>;
-
-    /// Checks that there can be a log of the order.
-    ///
-    /// # Errors
-    /// [`OpenDatabaseError::NoOrder`].
-    fn check_order(&self) -> Result<(), OpenDatabaseError> {
-        Ok(())
-    }
 
     /// True if there is an order, whose conductor may be in another process.
     fn has_order(&self) -> Result<bool, OpenDatabaseError> {
@@ -651,25 +635,14 @@ impl Storage for Beside {
     }
 
     fn order(&self) -> Result<Arc<dyn Log>, OpenDatabaseError> {
-        self.check_order()?;
         let note = Some(self.folder.note());
         let opened = self.logs.open(self.database, LogOf::Order, None, note, &self.options);
         let (log, _) = opened.map_err(OpenDatabaseError::OrderLog)?;
         Ok(log)
     }
 
-    fn check_order(&self) -> Result<(), OpenDatabaseError> {
-        match self.logs.can_order() {
-            true => Ok(()),
-            false => Err(OpenDatabaseError::NoOrder { place: self.logs.place() }),
-        }
-    }
-
     fn has_order(&self) -> Result<bool, OpenDatabaseError> {
-        match self.logs.can_order() {
-            true => self.logs.has_order(self.database).map_err(OpenDatabaseError::OrderLog),
-            false => Ok(false),
-        }
+        self.logs.has_order(self.database).map_err(OpenDatabaseError::OrderLog)
     }
 
     fn is_new(&self) -> bool {

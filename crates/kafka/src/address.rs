@@ -6,8 +6,11 @@ use std::str::FromStr;
 use thiserror::Error;
 
 const SCHEME: &str = "kafka://";
-/// The maximal length of a topic's name at a broker.
-const TOPIC_BYTES_MAX: usize = 249;
+/// The end of the name of the order's topic.
+const ORDER: &str = "-order";
+/// The maximal length of a topic's name: at a broker it is 249, and the order's topic has a longer
+/// one.
+const TOPIC_BYTES_MAX: usize = 249 - ORDER.len();
 
 /// Brokers and a topic. One reachable broker is enough, because it lists the others.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -36,6 +39,11 @@ impl Address {
     pub fn topic(&self) -> &str {
         &self.topic
     }
+
+    /// The topic of the order of ordered tables, at the same brokers.
+    pub(crate) fn of_order(&self) -> Address {
+        Address { topic: format!("{}{ORDER}", self.topic), ..self.clone() }
+    }
 }
 
 impl FromStr for Address {
@@ -61,7 +69,7 @@ impl FromStr for Address {
             return Err(bad("a topic has letters, digits, `.`, `_` and `-`"));
         }
         if topic.len() > TOPIC_BYTES_MAX {
-            return Err(bad("a topic's name has at most 249 letters"));
+            return Err(bad("a topic's name has at most 243 letters"));
         }
         Ok(Address { brokers: brokers.to_owned(), topic: topic.to_owned() })
     }

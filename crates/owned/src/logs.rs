@@ -133,10 +133,6 @@ where
         self.carrier.place()
     }
 
-    fn can_order(&self) -> bool {
-        self.carrier.has_order()
-    }
-
     fn has_order(&self, _: DatabaseId) -> Result<bool, OpenError> {
         self.carrier.exists(ORDER).map_err(self.elsewhere())
     }
@@ -172,7 +168,7 @@ where
             record_bytes_max,
             ..self.usual
         };
-        let place: Arc<str> = format!("{}, partition {number}", self.carrier.place()).into();
+        let place: Arc<str> = self.carrier.place_of(number).into();
         let partition = self.carrier.partition(number, record_bytes_max, &self.name);
         let partition = partition.map_err(self.elsewhere())?;
         let opened = PartitionLog::open(partition, &place, database.0, number, &self.name, options);

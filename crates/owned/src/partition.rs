@@ -124,6 +124,11 @@ pub trait Carrier: Send + Sync {
     /// Its place, in the form of the command line.
     fn place(&self) -> String;
 
+    /// The place of a partition, for messages.
+    fn place_of(&self, number: u32) -> String {
+        format!("{}, partition {number}", self.place())
+    }
+
     /// Creates what the partitions need, if it does not exist.
     ///
     /// # Errors
@@ -135,11 +140,6 @@ pub trait Carrier: Send + Sync {
     /// # Errors
     /// [`Refused`].
     fn partitions(&self) -> Result<u32, Refused>;
-
-    /// True if there can be a partition for the [order](crate::ORDER) of ordered tables.
-    fn has_order(&self) -> bool {
-        true
-    }
 
     /// True if there is a partition of this number. Creates nothing.
     ///
