@@ -156,8 +156,8 @@ fn run(command: Command) -> Result<(), Failure> {
     });
     match command {
         Command::Demo(args) => demo::run(&args),
-        Command::Serve(args) => serve::run(&args),
-        Command::Node(args) => node::run(&args),
+        Command::Serve(args) => logged(serve::run(&args)),
+        Command::Node(args) => logged(node::run(&args)),
         Command::Cluster(command) => cluster::run(&command),
         Command::Design(command) => design::run(&command),
         Command::Reconfigure(args) => reconfigure::run(&args),
@@ -167,4 +167,15 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Plan(command) => plan::run(command).map_err(Failure::failed),
         Command::CrashChild(args) => crash_child::run(&args),
     }
+}
+
+/// The failure of a command that serves is a line of its log.
+fn logged(ended: Result<(), Failure>) -> Result<(), Failure> {
+    ended.map_err(|failure| match failure {
+        Failure::Failed(what) => {
+            tracing::error!("{what}");
+            Failure::Told
+        }
+        failure => failure,
+    })
 }

@@ -607,12 +607,12 @@ pub(crate) fn can_restart(net: &Net, stop: &Arc<Stop>) {
     net.set_restart(move |longest| stop.ask_restart(longest));
 }
 
-/// Reports the progress of a recovery that takes longer than two seconds on standard error.
+/// Reports the progress of a recovery that takes longer than two seconds in the log.
 pub(crate) fn progress() -> impl Fn(Recovering) + Send + Sync {
     let begun = clock::now_us();
     move |Recovering { read, total }| {
         if total >> 20 > 0 && clock::now_us() - begun >= 2_000_000 {
-            eprintln!("recovering: {} of {} MB are read", read >> 20, total >> 20);
+            tracing::info!("recovering: {} of {} MB are read", read >> 20, total >> 20);
         }
     }
 }
@@ -632,7 +632,7 @@ fn connections_max(
     let too_few = |why| Failure::failed(format!("{why}{console}"));
     let places = isomer_server::places(left, sites, wanted).map_err(too_few)?;
     if places < wanted {
-        eprintln!(
+        tracing::warn!(
             "at most {places} clients at a time, not {wanted}: the system lets this process have {descriptors} \
              descriptors (ulimit -n){console}"
         );
@@ -747,7 +747,7 @@ fn listen_in_folder(server: &mut Server, args: &ServeArgs) -> Result<Option<Path
     match server.listen_in(folder) {
         Ok(socket) => Ok(socket.parent().map(Path::to_owned)),
         Err(error) if args.socket.is_none() => {
-            eprintln!(
+            tracing::warn!(
                 "{error}. Clients connect over TCP, with a password; --socket DIR names another folder"
             );
             Ok(None)

@@ -302,7 +302,7 @@ impl Belongs {
             };
             if told.is_none_or(|told| clock::now_us() - told >= TOLD_US) {
                 told = Some(clock::now_us());
-                eprintln!("waiting for the process with the router: {lacking}");
+                tracing::info!("waiting for the process with the conductor: {lacking}");
             }
             clock::sleep(ASKED_AGAIN);
         }
@@ -526,7 +526,7 @@ pub(crate) fn wait_for_all(net: &Net, stop: &Stop, may_be_gone: bool) -> Result<
             told = clock::now_us();
             for PeerState { member, reached, .. } in &missing {
                 let why = reached.as_ref().expect_err("it is missing");
-                eprintln!("waiting for {} at {}: {why}", member.name, member.address);
+                tracing::info!("waiting for {} at {}: {why}", member.name, member.address);
                 check_other(net, member)?;
             }
         }

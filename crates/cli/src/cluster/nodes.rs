@@ -172,7 +172,7 @@ impl Kept {
             }
             if clock::now_us() - begun.max(told) >= TOLD_US {
                 told = clock::now_us();
-                eprintln!("{}", self.lacking());
+                tracing::info!("{}", self.lacking());
             }
         }
         Ok(true)

@@ -85,4 +85,8 @@ impl Network for Mailboxes {
             _ => self.deliver(from, to, message),
         }
     }
+
+    fn trouble(&self, site: SiteId, what: &str) {
+        tracing::error!(%site, "site {site}: {what}");
+    }
 }
