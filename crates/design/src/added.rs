@@ -205,7 +205,7 @@ mod tests {
             }
             let number = self.below(1000) as i64 - 500;
             match column.ty {
-                ColumnType::Int64 => Value::Int64(number),
+                ColumnType::Int64 | ColumnType::Date => Value::Int64(number),
                 ColumnType::Float64 => Value::Float64(number as f64 / 8.0),
                 ColumnType::Decimal { .. } => Value::Decimal(number.into()),
                 ColumnType::Bool => Value::Bool(number > 0),
@@ -217,7 +217,7 @@ mod tests {
         }
 
         fn column(&mut self, name: String) -> Column {
-            const TYPES: [ColumnType; 8] = [
+            const TYPES: [ColumnType; 9] = [
                 ColumnType::Int64,
                 ColumnType::Float64,
                 ColumnType::Decimal { scale: 2 },
@@ -226,8 +226,9 @@ mod tests {
                 ColumnType::Text,
                 ColumnType::Bytes,
                 ColumnType::Numeric,
+                ColumnType::Date,
             ];
-            Column { name, ty: TYPES[self.below(8)], nullable: self.below(2) == 0 }
+            Column { name, ty: TYPES[self.below(9)], nullable: self.below(2) == 0 }
         }
     }
 

@@ -148,7 +148,9 @@ fn put_value(ty: ColumnType, value: &Value, key: &mut Key) {
 /// Reads a value from the front of `bytes`: the value, and how many bytes it took.
 fn take_value(ty: ColumnType, bytes: &[u8]) -> Option<(Value, usize)> {
     match ty {
-        ColumnType::Int64 => take_int(bytes).map(|(number, used)| (Value::Int64(number), used)),
+        ColumnType::Int64 | ColumnType::Date => {
+            take_int(bytes).map(|(number, used)| (Value::Int64(number), used))
+        }
         ColumnType::Timestamp => {
             take_int(bytes).map(|(micros, used)| (Value::Timestamp(micros), used))
         }

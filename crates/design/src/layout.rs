@@ -95,7 +95,9 @@ impl Layout {
 /// The size of a value of the type, if it does not depend on the value.
 pub(crate) fn fixed_bytes(ty: ColumnType) -> Option<usize> {
     match ty {
-        ColumnType::Int64 | ColumnType::Float64 | ColumnType::Timestamp => Some(8),
+        ColumnType::Int64 | ColumnType::Date | ColumnType::Float64 | ColumnType::Timestamp => {
+            Some(8)
+        }
         ColumnType::Decimal { .. } => Some(16),
         ColumnType::Bool => Some(1),
         ColumnType::Text | ColumnType::Bytes | ColumnType::Numeric => None,

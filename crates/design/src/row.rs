@@ -345,7 +345,9 @@ fn last_change(changes: &[(usize, Value)], column: usize) -> Option<&Value> {
 /// The value of stored bytes, which for fixed types have the right length.
 fn take_stored(ty: ColumnType, bytes: &[u8]) -> Option<Value> {
     Some(match ty {
-        ColumnType::Int64 => Value::Int64(i64::from_le_bytes(bytes.try_into().ok()?)),
+        ColumnType::Int64 | ColumnType::Date => {
+            Value::Int64(i64::from_le_bytes(bytes.try_into().ok()?))
+        }
         ColumnType::Timestamp => Value::Timestamp(i64::from_le_bytes(bytes.try_into().ok()?)),
         ColumnType::Float64 => Value::Float64(f64::from_le_bytes(bytes.try_into().ok()?)),
         ColumnType::Decimal { .. } => Value::Decimal(i128::from_le_bytes(bytes.try_into().ok()?)),

@@ -1,8 +1,9 @@
-//! Microseconds since 1970 as calendar text, and back.
+//! Microseconds and days since 1970 as calendar text, and back.
 //!
 //! ```text
 //!   2020-08-31T09:30:00.25Z     the years 0000 to 9999; the fraction ends with its last digit
-//!   @-62167219200000001         anything outside them: the number itself
+//!   @-62167219200000001         anything outside these years: the number itself
+//!   2020-08-31, -719529         days
 //! ```
 //!
 //! The calendar is the Gregorian one, carried back before its start, without leap seconds. Counting
@@ -46,6 +47,28 @@ pub(crate) fn parse(text: &str) -> Option<i64> {
     let [fraction] = numbers(&format!("{fraction:0<6}"), '.', [6])?;
     let seconds = days * SECONDS_PER_DAY + hour * 3600 + minute * 60 + second;
     Some(seconds * MICROS_PER_SECOND + fraction)
+}
+
+/// Days since 1970 as a date; outside of the years above as their number.
+pub(crate) fn format_date(days: i64) -> String {
+    // Far from any year, and the sums below do not overflow.
+    if !(-1_000_000_000..=1_000_000_000).contains(&days) {
+        return days.to_string();
+    }
+    match date_of(days) {
+        (year @ 0..=9999, month, day) => format!("{year:04}-{month:02}-{day:02}"),
+        _ => days.to_string(),
+    }
+}
+
+pub(crate) fn parse_date(text: &str) -> Option<i64> {
+    // Older catalogs have numbers only.
+    if let Ok(days) = text.parse() {
+        return Some(days);
+    }
+    let [year, month, day] = numbers(text, '-', [4, 2, 2])?;
+    let days = days_of(year, month, day);
+    (date_of(days) == (year, month, day)).then_some(days)
 }
 
 /// Numbers of fixed widths, with `mark` between them.

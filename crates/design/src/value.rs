@@ -33,6 +33,8 @@ pub enum ColumnType {
     Bytes,
     /// Microseconds since the start of 1970, UTC.
     Timestamp,
+    /// Days since the start of 1970: numbers that are written as dates.
+    Date,
 }
 
 /// One value of a row.
@@ -40,7 +42,7 @@ pub enum ColumnType {
 pub enum Value {
     /// No value; never in a key.
     Null,
-    /// Of a [`ColumnType::Int64`].
+    /// Of a [`ColumnType::Int64`] or a [`ColumnType::Date`].
     Int64(i64),
     /// Of a [`ColumnType::Float64`].
     Float64(f64),
@@ -82,7 +84,7 @@ impl ColumnType {
         }
         matches!(
             (self, value),
-            (ColumnType::Int64, Value::Int64(_))
+            (ColumnType::Int64 | ColumnType::Date, Value::Int64(_))
                 | (ColumnType::Float64, Value::Float64(_))
                 | (ColumnType::Decimal { .. }, Value::Decimal(_))
                 | (ColumnType::Bool, Value::Bool(_))
@@ -102,14 +104,16 @@ impl ColumnType {
             ColumnType::Text => "a text such as 'abc'",
             ColumnType::Bytes => "bytes such as x'0aff'",
             ColumnType::Timestamp => "a time such as 2020-08-31T09:30:00Z",
+            ColumnType::Date => "a date such as 2020-08-31",
         }
     }
 
     /// Writes a value of this type as [`ColumnType::parse`] reads it: `7`, `0.5`, `12.50`, `true`,
-    /// `'abc'`, `x'0aff'`, `2020-08-31T09:30:00Z`; and `null`.
+    /// `'abc'`, `x'0aff'`, `2020-08-31T09:30:00Z`, `2020-08-31`; and `null`.
     pub fn format(self, value: &Value) -> String {
         match value {
             Value::Null => "null".to_owned(),
+            Value::Int64(days) if self == ColumnType::Date => timestamp::format_date(*days),
             Value::Int64(number) => number.to_string(),
             Value::Float64(number) => format!("{number:?}"),
             Value::Decimal(mantissa) => {
@@ -149,6 +153,7 @@ impl ColumnType {
                 Some(Value::Bytes(parse_hex(text.strip_prefix("x'")?.strip_suffix('\'')?)?))
             }
             ColumnType::Timestamp => Some(Value::Timestamp(timestamp::parse(text)?)),
+            ColumnType::Date => Some(Value::Int64(timestamp::parse_date(text)?)),
         }
     }
 
@@ -161,6 +166,7 @@ impl ColumnType {
             "text" => ColumnType::Text,
             "bytes" => ColumnType::Bytes,
             "timestamp" => ColumnType::Timestamp,
+            "date" => ColumnType::Date,
             "numeric" => ColumnType::Numeric,
             _ => {
                 let scale = name.strip_prefix("decimal(")?.strip_suffix(')')?;
@@ -256,6 +262,7 @@ impl fmt::Display for ColumnType {
             ColumnType::Text => "text",
             ColumnType::Bytes => "bytes",
             ColumnType::Timestamp => "timestamp",
+            ColumnType::Date => "date",
         })
     }
 }
@@ -324,6 +331,8 @@ mod tests {
             (ColumnType::Text, Value::from("it's a \\\n\u{7}ü"), r"'it\'s a \\\n\u{7}ü'"),
             (ColumnType::Bytes, Value::from(vec![0, 255]), "x'00ff'"),
             (ColumnType::Timestamp, Value::Timestamp(0), "1970-01-01T00:00:00Z"),
+            (ColumnType::Date, Value::Int64(19_723), "2024-01-01"),
+            (ColumnType::Date, Value::Int64(i64::MAX), "9223372036854775807"),
         ];
         for (ty, value, text) in cases {
             assert_eq!(ty.format(&value), text);

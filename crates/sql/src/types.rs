@@ -452,9 +452,8 @@ impl SqlType {
     pub fn storage(self) -> ColumnType {
         match self {
             SqlType::Bool => ColumnType::Bool,
-            SqlType::Int2 | SqlType::Int4 | SqlType::Int8 | SqlType::Oid | SqlType::Date => {
-                ColumnType::Int64
-            }
+            SqlType::Int2 | SqlType::Int4 | SqlType::Int8 | SqlType::Oid => ColumnType::Int64,
+            SqlType::Date => ColumnType::Date,
             SqlType::Time | SqlType::Reg(_) => ColumnType::Int64,
             SqlType::Float4 | SqlType::Float8 => ColumnType::Float64,
             SqlType::Numeric(modifier) => match modifier.and_then(short_scale) {

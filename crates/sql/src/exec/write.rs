@@ -189,7 +189,7 @@ fn entry_prefix(
 fn zero(ty: isomer_design::ColumnType) -> Value {
     use isomer_design::ColumnType;
     match ty {
-        ColumnType::Int64 => Value::Int64(0),
+        ColumnType::Int64 | ColumnType::Date => Value::Int64(0),
         ColumnType::Float64 => Value::Float64(0.0),
         ColumnType::Decimal { .. } => Value::Decimal(0),
         ColumnType::Bool => Value::Bool(false),
