@@ -255,6 +255,7 @@ fn system_setting(mut parser: Parser<'_>) -> Result<DesignStatement, ParserError
     if !parser.consume_token(&Token::Eq) {
         expect(&mut parser, "TO")?;
     }
+    let sign = if parser.consume_token(&Token::Minus) { "-" } else { "" };
     let word = parser.next_token();
     let value = match word.token {
         Token::Word(word) => word.value.to_lowercase(),
@@ -262,7 +263,7 @@ fn system_setting(mut parser: Parser<'_>) -> Result<DesignStatement, ParserError
         other => other.to_string(),
     };
     expect(&mut parser, "EOF")?;
-    Ok(statement(value))
+    Ok(statement(format!("{sign}{value}")))
 }
 
 pub(super) fn alter(parser: &mut Parser<'_>) -> Result<Option<DesignStatement>, ParserError> {
