@@ -71,8 +71,11 @@
 //! | `ALTER TABLE t ADD EXCLUDE USING gist (a WITH =)` | exclusion constraints |
 //! | `ALTER TABLE t ADD CHECK (a > 0) NOT VALID` | constraints that are not validated |
 //! | `CREATE COLLATION co (locale = 'C')` | collations |
-//! | `SELECT a FROM t GROUP BY GROUPING SETS ((a), ())` | grouping sets |
-//! | `SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY a) FROM t` | ordered-set aggregates |
+//! | `CREATE UNIQUE INDEX ON t (a) NULLS NOT DISTINCT` | unique indexes with one NULL |
+//! | `ALTER TABLE t ADD UNIQUE (a) DEFERRABLE` | keys that are checked at commit |
+//! | `UPDATE t SET a = 1 WHERE CURRENT OF c` | changes at a cursor |
+//! | `SELECT a FROM t GROUP BY DISTINCT ROLLUP (a), ROLLUP (a)` | GROUP BY DISTINCT |
+//! | `MERGE INTO t USING (t JOIN t s ON true) ON true WHEN MATCHED THEN DELETE` | MERGE of a join |
 //! | `SELECT * FROM t TABLESAMPLE system (1)` | samples of a table |
 //! | `SELECT '1.1.1.1'::inet` | network types, money, geometric types, xml |
 //! | `CREATE TEMPORARY TABLE tt (a int) ON COMMIT DELETE ROWS` | ON COMMIT DELETE ROWS |

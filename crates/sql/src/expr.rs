@@ -125,6 +125,20 @@ pub enum Arith {
     BitAnd,
     /// `|`
     BitOr,
+    /// `#`
+    BitXor,
+    /// `<<`
+    ShiftLeft,
+    /// `>>`
+    ShiftRight,
+}
+
+impl Arith {
+    /// True for an operator on the bits of integers.
+    pub fn is_of_bits(self) -> bool {
+        use Arith::{BitAnd, BitOr, BitXor, ShiftLeft, ShiftRight};
+        matches!(self, BitAnd | BitOr | BitXor | ShiftLeft | ShiftRight)
+    }
 }
 
 /// A comparison.

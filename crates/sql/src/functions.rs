@@ -194,6 +194,8 @@ pub enum Func {
     Float(FloatFunc),
     /// Two floats as one value, for two-argument aggregates.
     Pair,
+    /// GROUPING. It is replaced before execution.
+    Grouping,
 }
 
 /// The function with this name and these argument types, and its result type.
@@ -701,6 +703,7 @@ pub fn call(
         Text(func) => texts::call(func, args, budget)?,
         Float(func) => floats::call(func, args)?,
         Pair => crate::exec::pair(args[0].to_f64(), args[1].to_f64()),
+        Grouping => unreachable!("its value for each set has taken its place"),
         ToRegnamespace => {
             let found = crate::system::regnamespace(catalog, &clipped(text(0)))?;
             found.map_or(Datum::Null, Datum::Int)

@@ -21,7 +21,7 @@ pub use writing::{Modify, Writing};
 
 use crate::catalog::{Index, Table};
 use crate::domains::DomainRule;
-use crate::expr::{Compare, Expr};
+use crate::expr::{Arith, Compare, Expr};
 use crate::foreign::Links;
 use crate::prefix::Prefix;
 use crate::system::SystemTable;
@@ -581,6 +581,10 @@ impl SpanOf {
 pub struct Group {
     /// The grouping keys.
     pub keys: Vec<Expr>,
+    /// GROUPING SETS: the keys of each set, by their positions. A row belongs to one group of each
+    /// set, in which the other keys are NULL, and the number of the set follows the keys. Empty:
+    /// there is one set, of all keys, and no number.
+    pub sets: Vec<Vec<usize>>,
     /// The aggregates of a group.
     pub aggregates: Vec<Aggregate>,
     /// The conditions on a group.
@@ -588,6 +592,18 @@ pub struct Group {
     /// The first row decides all aggregates: `min` or `max` of rows that come in the order of its
     /// argument.
     pub first: bool,
+}
+
+impl Group {
+    /// The number of values before the aggregates in a group's row.
+    pub fn first_aggregate(&self) -> usize {
+        self.keys.len() + usize::from(!self.sets.is_empty())
+    }
+
+    /// True if all rows are one group.
+    pub fn is_whole(&self) -> bool {
+        self.keys.is_empty() && self.sets.is_empty()
+    }
 }
 
 /// An aggregate.
@@ -638,8 +654,49 @@ pub enum AggregateKind {
     First,
 }
 
+    /// An ordered-set aggregate. Its order is that of WITHIN GROUP, followed by the direct
+    /// arguments.
+    Ordered(Ordered),
+}
+
+/// An ordered-set aggregate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ordered {
+    /// `percentile_cont` and `percentile_disc`.
+    Percentile {
+        /// `percentile_cont`, not `percentile_disc`.
+        is_continuous: bool,
+        /// True if the fraction is an array, as the result is then.
+        is_list: bool,
+        /// The type of a value.
+        value: SqlType,
+    },
+    /// `mode`
+    Mode,
+    /// `rank`
+    Rank,
+    /// `dense_rank`
+    DenseRank,
+    /// `percent_rank`
+    PercentRank,
+    /// `cume_dist`
+    CumeDist,
+}
+
+impl Aggregate {
+    /// The direct arguments of an ordered-set aggregate, which follow its sort keys.
+    pub fn direct(&self) -> impl Iterator<Item = &(Expr, SortKey)> {
+        let keys = match self.kind {
+            AggregateKind::Ordered(Ordered::Mode | Ordered::Percentile { .. }) => 1,
+            AggregateKind::Ordered(_) => self.order.len() / 2,
+            _ => self.order.len(),
+        };
+        self.order.iter().skip(keys)
+    }
 /// The variance of values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    /// `bit_and`, `bit_or` and `bit_xor`.
+    Bits(Arith),
 pub struct Spread {
     /// Of a sample: `var_samp`, not `var_pop`.
     pub is_of_sample: bool,

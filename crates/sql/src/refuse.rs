@@ -111,7 +111,6 @@ pub(crate) fn function(function: &ast::Function) -> Result<(), SqlError> {
     };
     refuse(&[
         (!list.clauses.iter().all(is_order), "this clause among the arguments of a function"),
-        (!function.within_group.is_empty(), "WITHIN GROUP"),
         (function.null_treatment.is_some(), "IGNORE NULLS"),
     ])
 }

@@ -3,8 +3,10 @@
 use super::convert::{bare, of_any, rounded};
 use super::expr::{EXPR_BYTES, typed};
 use super::forms::ambiguous;
+use super::group::grouping;
 use super::json::as_type;
 use super::operators::{beside, check_equality, check_order};
+use super::ordered::{OrderedSaid, may_have_group, needs_group, ordered_parts};
 use super::query::sort_key;
 use super::sets::is_set_function;
 use super::window::is_window_function;
@@ -12,7 +14,7 @@ use super::{Binder, Typed, folded};
 use crate::catalog::Named;
 use crate::datum::Datum;
 use crate::error::{SqlError, clipped, code};
-use crate::expr::{Compare, Expr};
+use crate::expr::{Arith, Compare, Expr};
 use crate::functions::{self, DigestFunc, Func, JsonFunc, RegexFunc};
 use crate::plan::{Aggregate, AggregateKind, Asks, Fit, SortKey, Spread};
 use crate::refuse;
@@ -94,7 +96,7 @@ impl Binder<'_> {
             if let Some(value) = self.aggregate_of_nothing(&name) {
                 return Ok(value);
             }
-            return self.aggregate(&name, &said);
+            return self.aggregate(&name, |binder| binder.aggregate_parts(&name, &said));
         }
         if is_window_function(&name) {
             let message = format!("window function {name} requires an OVER clause");
@@ -367,9 +369,14 @@ impl Binder<'_> {
         Ok(typed(Expr::Call(Func::Element, args), ty))
     }
 
-    fn aggregate(&mut self, name: &str, said: &Said<'_>) -> Result<Typed, SqlError> {
+    /// An aggregate, whose parts `bind` returns.
+    fn aggregate(
+        &mut self,
+        name: &str,
+        bind: impl FnOnce(&mut Self) -> Result<Aggregate, SqlError>,
+    ) -> Result<Typed, SqlError> {
         let nests = std::mem::replace(&mut self.scope().in_aggregate, true);
-        let bound = self.aggregate_parts(name, said);
+        let bound = bind(self);
         self.scope().in_aggregate = nests;
         let mut aggregate = bound?;
         // The aggregate belongs to the nearest query of which it uses a row.
@@ -530,6 +537,7 @@ impl Binder<'_> {
                 let member = vec![key, self.json_of(value)?];
                 let kind = AggregateKind::Json(["{ ", ", ", " }"]);
                 let of = Some(Expr::Call(Func::Json(JsonFunc::Member), member));
+        let is_int = matches!(ty, SqlType::Int2 | SqlType::Int4 | SqlType::Int8);
                 return Ok(Aggregate { kind, of, distinct, filter, order, ty: SqlType::Json });
             }
             "array_agg" => {
@@ -551,6 +559,9 @@ impl Binder<'_> {
         };
         let value =
             if ty == SqlType::Unknown { self.coerce(value, SqlType::Text)? } else { value.expr };
+            "bit_and" if is_int => (AggregateKind::Bits(Arith::BitAnd), bare(ty)),
+            "bit_or" if is_int => (AggregateKind::Bits(Arith::BitOr), bare(ty)),
+            "bit_xor" if is_int => (AggregateKind::Bits(Arith::BitXor), bare(ty)),
         Ok(Aggregate { kind, of: Some(value), distinct, filter, order, ty: result })
     }
 
@@ -614,6 +625,71 @@ fn sum_type(ty: SqlType) -> SqlType {
 fn is_by_pattern(args: &[Typed]) -> bool {
     let is_text = |arg: &Typed| matches!(arg.ty.family(), Family::Text | Family::Unknown);
     matches!(args.len(), 2 | 3) && args.iter().all(is_text)
+/// `count(t.*)`: the number of rows that have a row of a table, which an outer join may lack.
+fn count_of_rows(
+    binder: &mut Binder<'_>,
+    alias: &str,
+    is_alone: bool,
+    function: &ast::Function,
+) -> Result<Typed, SqlError> {
+    let unsupported = || {
+        SqlError::unsupported(format!("this use of the rows of {alias} as values"))
+            .hint("count(*) counts rows.")
+    };
+    let FunctionArguments::List(list) = &function.args else { return Err(unsupported()) };
+    if !is_alone || list.duplicate_treatment.is_some() || function.over.is_some() {
+        return Err(unsupported());
+    }
+    let columns = &binder.scope().columns;
+    let first = columns.iter().find(|column| column.alias == alias && column.origin.1 == 1);
+    let Some((slot, oid)) = first.map(|column| (column.slot, column.origin.0)) else {
+        return Err(unsupported());
+    };
+    let table = binder.catalog.tables.values().find(|table| table.oid == oid).cloned();
+    let key = table.ok_or_else(unsupported)?.key_slots();
+    // A row has a value in each slot of its key.
+    let of = slot + key.first().copied().ok_or_else(unsupported)?;
+    binder.scope().used[of] = true;
+    let filter = function.filter.as_deref();
+    binder.aggregate("count", |binder| {
+        let filter = filter.map(|filter| binder.condition(filter)).transpose()?;
+        let (kind, ty) = (AggregateKind::Count, SqlType::Int8);
+        let (of, order) = (Some(Expr::Column(of)), Vec::new());
+        Ok(Aggregate { kind, of, distinct: false, filter, order, ty })
+    })
+}
+
+/// Checks that an aggregate has WITHIN GROUP if it needs it, and no clause that excludes it.
+fn check_within(
+    name: &str,
+    is_ordered: bool,
+    has_over: bool,
+    is_bare: bool,
+) -> Result<(), SqlError> {
+    if !is_ordered {
+        let message = format!("WITHIN GROUP is required for ordered-set aggregate {name}");
+        return Err(SqlError::new(code::UNDEFINED_FUNCTION, message));
+    }
+    if !may_have_group(name) {
+        let message = match is_aggregate(name) {
+            true => {
+                format!("{name} is not an ordered-set aggregate, so it cannot have WITHIN GROUP")
+            }
+            false => format!("WITHIN GROUP specified, but {name} is not an aggregate function"),
+        };
+        return Err(SqlError::new(code::UNDEFINED_FUNCTION, message));
+    }
+    if has_over {
+        let message = format!("OVER is not supported for ordered-set aggregate {name}");
+        return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+    }
+    if !is_bare {
+        let message = "cannot use DISTINCT, ORDER BY or * with WITHIN GROUP";
+        return Err(SqlError::new(code::SYNTAX, message));
+    }
+    Ok(())
+}
+
 }
 
 /// The required type of a function's argument.
@@ -752,3 +828,7 @@ pub(super) fn is_aggregate(name: &str) -> bool {
                 | "jsonb_object_agg"
         )
 }
+                | "bit_and"
+                | "bit_or"
+                | "bit_xor"
+        || needs_group(name)

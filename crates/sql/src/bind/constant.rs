@@ -34,8 +34,10 @@ pub(crate) fn check_query(query: &Select, budget: &Budget) -> Result<(), SqlErro
     query.steps.iter().try_for_each(|step| by.all(&step.on).map(drop))?;
     by.all(&query.filter)?;
     if let Some(group) = &query.group {
-        // Behind the grouping, a row begins with the keys.
-        let keys = group.keys.iter().map(|key| by.fold(key)).collect::<Result<_, _>>()?;
+        // Behind the grouping, a row begins with the keys. With grouping sets, each may be NULL.
+        let is_same = group.sets.is_empty();
+        let key = |key| Ok(by.fold(key)?.filter(|_| is_same));
+        let keys = group.keys.iter().map(key).collect::<Result<_, SqlError>>()?;
         by.set_row(keys);
         by.all(&group.having)?;
     }

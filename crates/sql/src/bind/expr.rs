@@ -85,6 +85,8 @@ impl Binder<'_> {
             ast::Expr::IsNotFalse(inner) => self.is_truth(inner, false, true),
             ast::Expr::IsNotDistinctFrom(a, b) => self.same(a, b),
             ast::Expr::IsDistinctFrom(a, b) => Ok(negate(self.same(a, b)?, true)),
+            ast::Expr::IsUnknown(inner) => self.is_unknown(inner),
+            ast::Expr::IsNotUnknown(inner) => Ok(negate(self.is_unknown(inner)?, true)),
             ast::Expr::Between { expr, negated, low, high } => {
                 let value = self.copied(1, |binder| binder.expr(expr))?;
                 let low = self.expr(low)?;
@@ -211,6 +213,11 @@ impl Binder<'_> {
     fn binary(
         &mut self,
         left: &ast::Expr,
+    /// IS UNKNOWN: IS NULL of a Boolean.
+    fn is_unknown(&mut self, inner: &ast::Expr) -> Result<Typed, SqlError> {
+        Ok(boolean(Expr::IsNull(Box::new(self.condition(inner)?))))
+    }
+
         op: &BinaryOperator,
         right: &ast::Expr,
     ) -> Result<Typed, SqlError> {
@@ -279,6 +286,9 @@ impl Binder<'_> {
             Op::PGRegexMatch => self.matches(a, b, false, false),
             Op::PGRegexIMatch => self.matches(a, b, true, false),
             Op::PGRegexNotMatch => self.matches(a, b, false, true),
+            Op::BitwiseXor | Op::PGBitwiseXor => self.arith(Arith::BitXor, a, b),
+            Op::PGBitwiseShiftLeft => self.arith(Arith::ShiftLeft, a, b),
+            Op::PGBitwiseShiftRight => self.arith(Arith::ShiftRight, a, b),
             Op::PGRegexNotIMatch => self.matches(a, b, true, true),
             other => Err(SqlError::unsupported(format!("the operator {other}"))),
         }
@@ -345,6 +355,17 @@ impl Binder<'_> {
             other => Err(SqlError::unsupported(format!("the operator {other}"))),
         }
     }
+            UnaryOperator::BitwiseNot => {
+                let value = self.expr(inner)?;
+                if !value.ty.is_integer() || value.ty == SqlType::Oid {
+                    return Err(no_prefix("~", value.ty));
+                }
+                // All bits of the complement differ from those of the value.
+                let ty = bare(value.ty);
+                let ones = Expr::Const(Datum::Int(-1));
+                let both = Box::new([value.expr, ones]);
+                Ok(typed(Expr::Arith(Arith::BitXor, ty, both), ty))
+            }
 
     /// A Boolean expression.
     pub(crate) fn condition(&mut self, ast: &ast::Expr) -> Result<Expr, SqlError> {

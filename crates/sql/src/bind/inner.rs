@@ -159,6 +159,7 @@ impl Binder<'_> {
             && query.windows.is_empty()
             && query.limit.is_none()
             && query.offset.is_none()
+            && query.group.as_ref().is_none_or(|group| group.sets.is_empty())
             && query.steps.iter().all(|step| !step.right);
         if !is_simple {
             return Ok(None);

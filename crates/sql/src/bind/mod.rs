@@ -9,6 +9,7 @@
 //! | [`query`], [`select`], [`from`], [`group`] | queries: sources, joins, grouping, order |
 //! | [`window`], [`sets`] | window functions; functions that return rows |
 //! | [`inner`] | subqueries in expressions |
+//! | [`ordered`] | aggregates with WITHIN GROUP |
 //! | [`recursion`] | WITH RECURSIVE |
 //! | [`times`], [`json`], [`arrays`] | functions of times that depend on the zone; JSON; arrays |
 //! | [`drivers`] | forms that only drivers use |
@@ -60,6 +61,7 @@ mod row_query;
 mod select;
 mod sets;
 mod subscripts;
+mod ordered;
 mod texts;
 mod times;
 mod view;

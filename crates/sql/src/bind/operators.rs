@@ -362,17 +362,28 @@ impl Binder<'_> {
             (Family::Number, Family::Number) => arith_type(a_ty, b_ty),
             (Family::Time, Family::Number) if a_ty == SqlType::Date => SqlType::Date,
             (Family::Time, Family::Time)
+            Arith::BitXor => "#",
+            Arith::ShiftLeft => "<<",
+            Arith::ShiftRight => ">>",
                 if a_ty == b_ty && a_ty == SqlType::Date && op == Arith::Sub =>
             {
+        let shifts = matches!(op, Arith::ShiftLeft | Arith::ShiftRight);
                 SqlType::Int4
             }
             _ => return Err(no_operator(sign, a_ty, b_ty)),
         };
         let both = [self.coerce(a, a_ty)?, self.coerce(b, b_ty)?];
+            (a, SqlType::Unknown) if shifts => (a, SqlType::Int4),
         Ok(typed(Expr::Arith(op, ty, Box::new(both)), ty))
     }
 
     /// `||` of texts, one of which may have any other type; or of byte strings.
+            _ if op.is_of_bits() && !(a_ty.is_integer() && b_ty.is_integer()) => {
+                return Err(no_operator(sign, a_ty, b_ty));
+            }
+            // The distance of a shift is an integer.
+            _ if shifts && matches!(b_ty, SqlType::Int2 | SqlType::Int4) => a_ty,
+            _ if shifts => return Err(no_operator(sign, a_ty, b_ty)),
     pub(super) fn concat(&mut self, a: Typed, b: Typed) -> Result<Typed, SqlError> {
         let families = [a.ty.family(), b.ty.family()];
         let has = |family| families.contains(&family);

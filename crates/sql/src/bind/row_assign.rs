@@ -131,7 +131,7 @@ fn apart(query: &Query, bound: &Select) -> Option<Vec<ast::Expr>> {
     // Without GROUP BY, an aggregate makes one row of all.
     let reads = |expr: &Expr| expr.has(&|part| matches!(part, Expr::Column(_)));
     let is_grouped = match &bound.group {
-        Some(group) if group.keys.is_empty() => bound.project.iter().all(reads),
+        Some(group) if group.is_whole() => bound.project.iter().all(reads),
         _ => true,
     };
     let is_set = bound.steps.iter().any(|step| matches!(step.source, Source::Set(_)));

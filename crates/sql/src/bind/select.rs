@@ -5,7 +5,7 @@
 //! all joins are inner ones, the next source is always the one with the best access path for the
 //! known values.
 
-use super::group::Grouped;
+use super::group::{GroupKeys, Grouped, group_keys, has_grouping};
 use super::operators::{check_equality, check_order};
 use super::query::{Locking, of_values, output_place, sort_key};
 use super::sets::listed;
@@ -96,7 +96,7 @@ impl Binder<'_> {
             steps.extend(listed(sets, before_sets, &mut project));
         }
         let width = self.scope().used.len();
-        let mut group_keys = self.group_keys(&select.group_by, &project, &output)?;
+        let grouping = group_keys(self, &select.group_by, &project, &output)?;
         let windows = self.scope().windows.take();
         let having = select.having.as_ref().map(|having| self.condition(having)).transpose()?;
         self.scope().windows = windows;
@@ -142,7 +142,11 @@ impl Binder<'_> {
         let windows = self.scope().windows.take().map_or(Vec::new(), |windows| windows.found);
         let mut windows = in_turn(windows);
         let aggregates = self.scope().aggregates.take().expect("it was put there");
-        let is_grouped = !group_keys.is_empty() || !aggregates.is_empty() || having.is_some();
+        let GroupKeys { keys, sets, is_grouped } = grouping;
+        let is_grouped = is_grouped
+            || !aggregates.is_empty()
+            || having.is_some()
+            || project.iter().any(has_grouping);
         if has_sets && (is_grouped || !windows.is_empty()) {
             let what = "a function that returns rows beside grouping, aggregates or windows";
             return Err(SqlError::unsupported(what).hint("Call it in FROM, or in a query around."));
@@ -151,7 +155,7 @@ impl Binder<'_> {
         if is_grouped {
             let mut having_parts = Vec::new();
             having.into_iter().for_each(|having| conjuncts(having, &mut having_parts));
-            let mut grouped = Grouped { steps: &steps, keys: &mut group_keys, aggregates };
+            let mut grouped = Grouped { steps: &steps, keys: &keys, sets: &sets, aggregates };
             for expr in project.iter_mut().chain(&mut having_parts) {
                 grouped.over_groups(expr, self)?;
             }
@@ -165,11 +169,11 @@ impl Binder<'_> {
                 done?;
             }
             let aggregates = grouped.aggregates;
-            group =
-                Some(Group { keys: group_keys, aggregates, having: having_parts, first: false });
+            group = Some(Group { keys, sets, aggregates, having: having_parts, first: false });
         }
         // The values of windows follow the row's own.
-        let own = group.as_ref().map_or(width, |group| group.keys.len() + group.aggregates.len());
+        let own =
+            group.as_ref().map_or(width, |group| group.first_aggregate() + group.aggregates.len());
         project.iter_mut().for_each(|expr| place_windows(expr, own));
         for column in &mut output {
             if column.ty == SqlType::Unknown {
@@ -429,56 +433,6 @@ impl Binder<'_> {
             output.push(OutputColumn { name, ty, origin });
         }
         Ok(())
-    }
-
-    fn group_keys(
-        &mut self,
-        group_by: &GroupByExpr,
-        project: &[Expr],
-        output: &[OutputColumn],
-    ) -> Result<Vec<Expr>, SqlError> {
-        let GroupByExpr::Expressions(exprs, modifiers) = group_by else {
-            return Err(SqlError::unsupported("GROUP BY ALL"));
-        };
-        if !modifiers.is_empty() {
-            return Err(SqlError::unsupported("this kind of GROUP BY"));
-        }
-        let mut keys = Vec::new();
-        for expr in exprs {
-            self.budget.tick(output.len() + self.scope().columns.len())?;
-            let is_number = matches!(expr, ast::Expr::Value(_));
-            let is_column = match expr {
-                ast::Expr::Identifier(name) => {
-                    let name = folded(name);
-                    self.scope().columns.iter().any(|column| column.name == name)
-                }
-                _ => false,
-            };
-            let place =
-                if is_number || !is_column { output_place(output, project, expr)? } else { None };
-            let key = match place {
-                Some(place) => {
-                    check_equality(output[place].ty)?;
-                    self.budget.charge(size_of::<Expr>() * project[place].size())?;
-                    project[place].clone()
-                }
-                None => {
-                    let key = self.expr(expr)?;
-                    check_equality(key.ty)?;
-                    key.expr
-                }
-            };
-            if key.has(&|expr| matches!(expr, Expr::Window(_))) {
-                let message = "window functions are not allowed in GROUP BY";
-                return Err(SqlError::new(code::WINDOWING, message));
-            }
-            if key.has_aggregate() {
-                let message = "aggregate functions are not allowed in GROUP BY";
-                return Err(SqlError::new(code::GROUPING, message));
-            }
-            keys.push(key);
-        }
-        Ok(keys)
     }
 }
 

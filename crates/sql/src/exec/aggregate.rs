@@ -1,5 +1,6 @@
 //! Grouping and aggregates.
 
+use super::ordered::of_sorted;
 use super::select::compare;
 use super::spread::Moments;
 use super::{Exec, Row, row_bytes};
@@ -41,9 +42,15 @@ impl<'g> Groups<'g> {
     pub(crate) fn new(exec: &'g Exec<'_>, group: &'g Group) -> Groups<'g> {
         let (places, groups, held) = (HashMap::default(), Vec::new(), exec.budget.held());
         let mut groups = Groups { group, places, groups, held };
-        if group.keys.is_empty() {
+        if group.is_whole() {
             // Without GROUP BY there is one group, even of no rows.
             groups.place(Vec::new());
+        }
+        for (number, set) in group.sets.iter().enumerate() {
+            // The same holds for a set without keys.
+            if set.is_empty() {
+                groups.place(of_set(&vec![Datum::Null; group.keys.len()], number, set));
+            }
         }
         groups
     }
@@ -58,6 +65,17 @@ impl<'g> Groups<'g> {
     pub(crate) fn add(&mut self, exec: &Exec<'_>, row: Row<'_>) -> Result<(), SqlError> {
         let key = self.group.keys.iter().map(|expr| exec.eval(expr, row));
         let key: Vec<Datum> = key.collect::<Result<_, _>>()?;
+        if self.group.sets.is_empty() {
+            return self.add_to(exec, key, row);
+        }
+        for (number, set) in self.group.sets.iter().enumerate() {
+            self.add_to(exec, of_set(&key, number, set), row)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a row to the group with this key.
+    fn add_to(&mut self, exec: &Exec<'_>, key: Vec<Datum>, row: Row<'_>) -> Result<(), SqlError> {
         let at = match self.places.get(&key) {
             _ if key.is_empty() => 0,
             Some(at) => *at,
@@ -112,8 +130,19 @@ impl<'g> Groups<'g> {
     ) -> Result<(Vec<Vec<Datum>>, Held<'g>), SqlError> {
         let mut groups = Vec::with_capacity(self.groups.len());
         drop(self.places);
+        if !self.group.sets.is_empty() {
+            // The groups of each set stand together.
+            let number = |(key, _): &(Vec<Datum>, _)| key.last().and_then(Datum::as_int);
+            self.groups.sort_by_key(number);
+        }
         for (mut key, states) in self.groups {
             for (aggregate, mut state) in self.group.aggregates.iter().zip(states) {
+                if let AggregateKind::Ordered(kind) = aggregate.kind {
+                    let value = of_sorted(aggregate, kind, state.rows(aggregate, exec)?)?;
+                    self.held.add(value.heap_bytes())?;
+                    key.push(value);
+                    continue;
+                }
                 let kept = state.sorted(aggregate, exec)?;
                 if aggregate.kind == AggregateKind::Array {
                     key.push(array(&kept, &mut self.held)?);
@@ -128,6 +157,17 @@ impl<'g> Groups<'g> {
         }
         Ok((groups, self.held))
     }
+}
+
+/// The key of a group of a grouping set: the keys of the set, NULL in place of the others, and the
+/// number of the set.
+fn of_set(key: &[Datum], number: usize, set: &[usize]) -> Vec<Datum> {
+    let own = |(at, value): (usize, &Datum)| match set.contains(&at) {
+        true => value.clone(),
+        false => Datum::Null,
+    };
+    let number = Datum::Int(i64::try_from(number).unwrap_or(i64::MAX));
+    key.iter().enumerate().map(own).chain([number]).collect()
 }
 
 impl Aggregate {
@@ -155,12 +195,21 @@ pub(super) fn array(elements: &[Datum], held: &mut Held<'_>) -> Result<Datum, Sq
 impl State {
     /// The collected values, in order.
     fn sorted(&mut self, aggregate: &Aggregate, exec: &Exec<'_>) -> Result<Vec<Datum>, SqlError> {
-        let mut kept = std::mem::take(&mut self.kept);
-        if !aggregate.order.is_empty() {
-            let keys: Vec<SortKey> = aggregate.order.iter().map(|(_, key)| *key).collect();
-            kept = exec.in_order(kept, &|a, b| compare(&keys, a, b))?;
+        Ok(self.rows(aggregate, exec)?.into_iter().filter_map(|mut row| row.pop()).collect())
+    }
+
+    /// The collected values behind their sort keys, in order.
+    fn rows(
+        &mut self,
+        aggregate: &Aggregate,
+        exec: &Exec<'_>,
+    ) -> Result<Vec<Vec<Datum>>, SqlError> {
+        let kept = std::mem::take(&mut self.kept);
+        if aggregate.order.is_empty() {
+            return Ok(kept);
         }
-        Ok(kept.into_iter().filter_map(|mut row| row.pop()).collect())
+        let keys: Vec<SortKey> = aggregate.order.iter().map(|(_, key)| *key).collect();
+        exec.in_order(kept, &|a, b| compare(&keys, a, b))
     }
 
     /// Removes a value from a numeric sum or a count; false if the sum does not determine the
@@ -255,7 +304,10 @@ impl State {
             }
             AggregateKind::Join(between) => joined(before, between, &value, held)?,
             AggregateKind::Json([_, between, _]) => joined(before, between, &value, held)?,
-            AggregateKind::Array | AggregateKind::Spread(_) | AggregateKind::Fit(_) => {
+            AggregateKind::Array
+            | AggregateKind::Ordered(_)
+            | AggregateKind::Spread(_)
+            | AggregateKind::Fit(_) => {
                 unreachable!("its values are kept otherwise")
             }
         });
@@ -302,6 +354,7 @@ impl State {
 fn joined(
     before: Datum,
     between: &str,
+            AggregateKind::Bits(op) => super::arith(*op, &before, &value)?,
     value: &Datum,
     held: &mut Held<'_>,
 ) -> Result<Datum, SqlError> {

@@ -95,6 +95,11 @@ impl Exec<'_> {
                 match (ty, &a) {
                     // The infinite dates stay.
                     (SqlType::Date, Datum::Int(i64::MIN | i64::MAX)) => a,
+                if let (Arith::ShiftLeft | Arith::ShiftRight, Datum::Int(a), Datum::Int(by)) =
+                    (op, &a, &b)
+                {
+                    return Ok(Datum::Int(shifted(*op == Arith::ShiftLeft, *a, *by, *ty)));
+                }
                     _ => ranged(arith(*op, &a, &b)?, *ty)?,
                 }
             }
@@ -389,6 +394,19 @@ pub(crate) fn arith(op: Arith, a: &Datum, b: &Datum) -> Result<Datum, SqlError> 
 fn int_arith(op: Arith, a: i64, b: i64) -> Result<i64, SqlError> {
     if b == 0 && matches!(op, Arith::Div | Arith::Rem) {
         return Err(SqlError::new(code::DIVISION_BY_ZERO, "division by zero"));
+/// The bits of an integer of a type, shifted within its width. As at PostgreSQL, only the low bits
+/// of the distance count, and a smallint is shifted as an integer.
+fn shifted(is_left: bool, value: i64, by: i64, ty: SqlType) -> i64 {
+    let by = by as u32;
+    let of_32 = |value: i32| if is_left { value.wrapping_shl(by) } else { value.wrapping_shr(by) };
+    match ty {
+        SqlType::Int2 => (of_32(value as i32) as i16).into(),
+        SqlType::Int4 => of_32(value as i32).into(),
+        _ if is_left => value.wrapping_shl(by),
+        _ => value.wrapping_shr(by),
+    }
+}
+
     }
     let result = match op {
         Arith::Add => a.checked_add(b),
@@ -398,7 +416,9 @@ fn int_arith(op: Arith, a: i64, b: i64) -> Result<i64, SqlError> {
         Arith::Rem => Some(a.wrapping_rem(b)),
         Arith::BitAnd => Some(a & b),
         Arith::BitOr => Some(a | b),
-        Arith::Concat => None,
+        Arith::BitXor => Some(a ^ b),
+        // These depend on the width of the type.
+        Arith::Concat | Arith::ShiftLeft | Arith::ShiftRight => None,
     };
     result.ok_or_else(|| out_of_range(SqlType::Int8))
 }

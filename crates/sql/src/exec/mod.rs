@@ -17,6 +17,7 @@ mod join;
 mod listed_rows;
 mod locked;
 mod numbers;
+mod ordered;
 mod places;
 mod select;
 mod sets;

@@ -231,7 +231,7 @@ fn bound(condition: &Expr) -> Option<(&Expr, Compare, &Expr)> {
 pub(super) fn rows_of(query: &Select) -> f64 {
     let mut rows = query.estimate.unwrap_or(ROWS);
     if let Some(group) = &query.group {
-        rows = if group.keys.is_empty() { 1.0 } else { (rows / 5.0).max(1.0) };
+        rows = if group.is_whole() { 1.0 } else { (rows / 5.0).max(1.0) };
         rows *= BOUND.powi(group.having.len().min(8) as i32);
     }
     if let Some(Expr::Const(Datum::Int(most))) = &query.limit {

@@ -174,7 +174,7 @@ fn is_unique(source: &Source, is_key: &dyn Fn(usize) -> bool) -> bool {
                     .any(|(place, shown)| is_key(place) && *shown == Expr::Column(at))
             };
             let is_simple = query.other.is_none() && query.windows.is_empty();
-            let groups = query.group.as_ref().filter(|_| is_simple);
+            let groups = query.group.as_ref().filter(|group| is_simple && group.sets.is_empty());
             let by_group = groups.is_some_and(|group| (0..group.keys.len()).all(is_shown));
             by_group || (query.distinct && (0..query.output.len()).all(is_key))
         }

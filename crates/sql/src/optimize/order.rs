@@ -227,7 +227,7 @@ fn fixed(access: &Access) -> usize {
 
 /// Lets `min` and `max` of all rows of a table look at the first row of an index only.
 fn extremes(plan: &mut Select, planning: &Planning<'_>) -> Result<(), SqlError> {
-    let Some(group) = plan.group.as_ref().filter(|group| group.keys.is_empty()) else {
+    let Some(group) = plan.group.as_ref().filter(|group| group.is_whole()) else {
         return Ok(());
     };
     let [step] = plan.steps.as_slice() else { return Ok(()) };
@@ -265,7 +265,13 @@ fn extremes(plan: &mut Select, planning: &Planning<'_>) -> Result<(), SqlError> 
     let width = plan.width;
     let queries = steps.into_iter().zip(&group.aggregates).enumerate().map(|(at, (step, of))| {
         let aggregates = vec![of.clone()];
-        let group = Group { keys: Vec::new(), aggregates, having: Vec::new(), first: true };
+        let group = Group {
+            keys: Vec::new(),
+            sets: Vec::new(),
+            aggregates,
+            having: Vec::new(),
+            first: true,
+        };
         let alone = Select {
             steps: vec![step],
             width,
