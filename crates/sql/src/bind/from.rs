@@ -1,6 +1,7 @@
 //! FROM: sources, their names and slots, and joins.
 
 use super::change::check_quotes;
+use super::full_join::Both;
 use super::inner::{looks_out, shift_levels};
 use super::query::{joined_rows, not_locked, of_values};
 use super::sets::is_set_function;
@@ -64,7 +65,7 @@ impl Binder<'_> {
                 }
                 relation => self.factor(relation, steps, &mut inner)?,
             }
-            let mut on = Vec::new();
+            let (mut on, mut common) = (Vec::new(), Vec::new());
             match constraint {
                 JoinConstraint::On(condition) => {
                     let condition = self.condition(condition)?;
@@ -75,11 +76,11 @@ impl Binder<'_> {
                         name.0.last().and_then(|part| part.as_ident()).map(folded)
                     };
                     let names = names.iter().filter_map(last).collect();
-                    on = self.united(names, [before, columns_before], (left, right))?;
+                    (on, common) = self.united(names, [before, columns_before], (left, right))?;
                 }
                 JoinConstraint::Natural => {
                     let names = self.common_columns(before, columns_before);
-                    on = self.united(names, [before, columns_before], (left, right))?;
+                    (on, common) = self.united(names, [before, columns_before], (left, right))?;
                 }
                 JoinConstraint::None => {}
             }
@@ -102,6 +103,9 @@ impl Binder<'_> {
         }
         Ok(())
     }
+            if !common.is_empty() {
+                super::full_join::unite(self, common, steps, conditions)?;
+            }
 
     /// The common column names of both sides of a join, in the order of the left side.
     fn common_columns(&mut self, left: usize, right: usize) -> Vec<String> {
@@ -120,11 +124,8 @@ impl Binder<'_> {
         names: Vec<String>,
         sides: [usize; 2],
         (left, right): (bool, bool),
-    ) -> Result<Vec<Expr>, SqlError> {
-        if left && right && !names.is_empty() {
-            return Err(SqlError::unsupported("FULL JOIN with USING"));
-        }
-        let (mut on, mut first) = (Vec::new(), Vec::new());
+    ) -> Result<(Vec<Expr>, Vec<Both>), SqlError> {
+        let (mut on, mut first, mut common) = (Vec::new(), Vec::new(), Vec::new());
         for name in names {
             let both = sides_of(&self.scope().columns, &name, sides)?;
             let [a, b] = both.map(|(slot, ty)| Typed { expr: Expr::Column(slot), ty });
@@ -132,6 +133,14 @@ impl Binder<'_> {
                 if right { (both[1].0, both[0].0) } else { (both[0].0, both[1].0) };
             let scope = self.scope();
             for column in scope.columns.iter_mut().filter(|column| column.slot == hidden) {
+            if left && right {
+                for column in &mut self.scope().columns {
+                    column.shown &= both.iter().all(|(slot, _)| column.slot != *slot);
+                }
+                common.push(Both { name, sides: [a.clone(), b.clone()] });
+                on.push(self.compare(Compare::Eq, a, b)?.expr);
+                continue;
+            }
                 column.shown = false;
             }
             both.iter().for_each(|(slot, _)| scope.used[*slot] = true);
@@ -142,7 +151,7 @@ impl Binder<'_> {
             first.iter().position(|slot| *slot == column.slot).unwrap_or(first.len())
         };
         self.scope().columns[sides[0]..].sort_by_key(place);
-        Ok(on)
+        Ok((on, common))
     }
 
     fn factor(

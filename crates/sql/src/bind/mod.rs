@@ -7,6 +7,7 @@
 //! | [`call`], [`name`] | functions and aggregates; names |
 //! | [`forms`] | overloaded functions |
 //! | [`query`], [`select`], [`from`], [`group`] | queries: sources, joins, grouping, order |
+//! | [`full_join`] | FULL JOIN with USING |
 //! | [`window`], [`sets`] | window functions; functions that return rows |
 //! | [`inner`] | subqueries in expressions |
 //! | [`ordered`] | aggregates with WITHIN GROUP |
@@ -49,6 +50,7 @@ mod group;
 mod inner;
 mod insert;
 mod json;
+mod full_join;
 mod name;
 mod numbers;
 mod operators;

@@ -1,0 +1,21 @@
+-- FULL JOIN with USING: the common column is that of the side that has a row.
+create table a (k int, x text, z int);
+create table b (k bigint, y text, z int);
+create table c (k int, w text);
+insert into a values (1, 'a1', 1), (2, 'a2', 2), (null, 'an', 3);
+insert into b values (2, 'b2', 2), (3, 'b3', 3), (null, 'bn', 3);
+insert into c values (1, 'c1'), (3, 'c3'), (4, 'c4');
+select * from a full join b using (k) order by 1, 2, 3, 4, 5;
+select k, x, y from a full outer join b using (k) where k > 1 order by 1;
+select * from a natural full join b order by 1, 2, 3, 4;
+select * from a full join b using (k, z) order by 1, 2, 3, 4;
+select k, a.k, b.k, pg_typeof(k) from a full join b using (k) order by 1, 2, 3;
+select a.*, k from a full join b using (k) order by 1, 2, 3, 4;
+select * from a full join b using (k) full join c using (k) order by 1, 2, 3, 4;
+select * from a full join b using (k) left join c using (k) order by 1, 2, 3, 4;
+select k, count(*), max(x) from a full join b using (k) group by k order by k;
+select q.k, q.y from (select * from a full join b using (k)) q where q.x is null order by 1;
+select (select max(c.w) from c where c.k = j.k) from (select * from a full join b using (k)) j order by 1;
+select k from a full join b using (k) order by k desc nulls last limit 2;
+select z from a full join b using (k);
+select * from a full join b using (nosuch);
