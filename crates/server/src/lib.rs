@@ -65,7 +65,8 @@
 //! | `LISTEN c` | LISTEN, NOTIFY |
 //! | `MERGE INTO t USING t s ON t.a = s.a WHEN MATCHED THEN DELETE` | MERGE |
 //! | `CREATE TYPE ty AS (a int)` | composite types |
-//! | `SELECT array[array[1]]` | arrays of several dimensions |
+//! | `SELECT row(1, 2)` | rows as values |
+//! | `SELECT jsonb_path_query('1', '$')` | paths of SQL/JSON |
 //! | `CREATE INDEX ON t USING gin (b)` | indexes other than B-trees |
 //! | `CREATE INDEX ON t (a) INCLUDE (b)` | columns of an index that are no keys |
 //! | `ALTER TABLE t ADD EXCLUDE USING gist (a WITH =)` | exclusion constraints |

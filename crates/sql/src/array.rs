@@ -3,30 +3,36 @@
 //! ```text
 //!   {3,NULL,"a \"b\", c"}      an array: elements between commas, counted from 1
 //!   [0:1]={3,4}                an array whose elements are counted from another number
+//!   {{1,2},{3,4}}              an array of two dimensions, see the module of shapes
 //!   3 5 7                      a vector in the catalog: between blanks, counted from 0
 //! ```
 //!
 //! An array is stored as this text, in memory and in the store. Each array has one canonical text;
 //! element access parses it once per row. Comparisons parse both sides, element by element
-//! (`functions/arrays.rs`). Left out: more than one dimension, and the order of arrays in ORDER BY,
-//! keys and indexes.
+//! (`functions/arrays.rs`). Left out: the order of arrays in ORDER BY, keys and indexes.
+
+mod shape;
 
 use crate::datum::Datum;
 use crate::error::{SqlError, clipped, code};
 use crate::types::SqlType;
+use shape::Nesting;
+pub(crate) use shape::{
+    DIMENSIONS_MAX, Shape, concatenated, is_nested, nested, put, shape, sliced,
+};
 use std::borrow::Cow;
 
 /// The blanks that may surround elements and signs; they are part of no element.
 const BLANKS: [char; 6] = [' ', '\t', '\n', '\r', '\x0b', '\x0c'];
 
-/// The elements of an array or a vector, one after the other.
+/// The elements of an array or a vector, one after the other, in all dimensions.
 ///
-/// An element is an error if the text is malformed: 22P02, or 0A000 for more than one dimension.
+/// An element is an error if the text is malformed: 22P02.
 pub(crate) fn elements(text: &str) -> Elements<'_> {
     let body = behind_bounds(text).trim_start_matches(BLANKS);
     match body.strip_prefix('{') {
-        Some(rest) => Elements { text, rest, form: Form::First },
-        None => Elements { text, rest: body, form: Form::Vector },
+        Some(rest) => Elements { text, rest, form: Form::First, nesting: Nesting::begun() },
+        None => Elements { text, rest: body, form: Form::Vector, nesting: Nesting::begun() },
     }
 }
 
@@ -38,47 +44,52 @@ fn behind_bounds(text: &str) -> &str {
     }
 }
 
-/// The number of the first element, and the number of elements if the text has bounds.
+/// The bounds of each dimension that the text states before its elements.
 ///
 /// # Errors
-/// 22P02 and 2202E for a malformed array of a client; 0A000 for several dimensions.
-pub(crate) fn bounds(text: &str) -> Result<(i64, Option<i64>), SqlError> {
+/// 22P02 and 2202E for a malformed array of a client, 54000 for too many dimensions.
+pub(crate) fn bounds(text: &str) -> Result<Vec<(i64, i64)>, SqlError> {
     const MISSING: &str = "Array value must start with \"{\" or dimension information.";
-    let start = text.trim_start_matches(BLANKS);
-    if start.starts_with('{') {
-        return Ok((1, None));
+    let mut rest = text.trim_start_matches(BLANKS);
+    let mut found = Vec::new();
+    if rest.starts_with('{') {
+        return Ok(found);
     }
-    let inside = start.strip_prefix('[').ok_or_else(|| malformed(text, MISSING))?;
-    let (inside, behind) = inside
-        .split_once(']')
-        .ok_or_else(|| malformed(text, "Missing \"]\" after array dimensions."))?;
-    let behind = behind.trim_start_matches(BLANKS);
-    if behind.starts_with('[') {
-        return Err(SqlError::unsupported("an array of several dimensions"));
+    while let Some(inside) = rest.strip_prefix('[') {
+        let (inside, behind) = inside
+            .split_once(']')
+            .ok_or_else(|| malformed(text, "Missing \"]\" after array dimensions."))?;
+        rest = behind.trim_start_matches(BLANKS);
+        let number = |digits: &str| {
+            let wrong =
+                || malformed(text, "\"[\" must introduce explicitly-specified array dimensions.");
+            digits.trim_matches(BLANKS).parse::<i32>().map(i64::from).map_err(|_| wrong())
+        };
+        let (first, last) = match inside.split_once(':') {
+            Some((first, last)) => (number(first)?, number(last)?),
+            None => (1, number(inside)?),
+        };
+        if last < first {
+            return Err(SqlError::new("2202E", "upper bound cannot be less than lower bound"));
+        }
+        if found.len() == DIMENSIONS_MAX {
+            return Err(shape::too_many(DIMENSIONS_MAX + 1));
+        }
+        found.push((first, last));
     }
-    let is_begun = behind
-        .strip_prefix('=')
-        .is_some_and(|rest| rest.trim_start_matches(BLANKS).starts_with('{'));
+    if found.is_empty() {
+        return Err(malformed(text, MISSING));
+    }
+    let is_begun =
+        rest.strip_prefix('=').is_some_and(|rest| rest.trim_start_matches(BLANKS).starts_with('{'));
     if !is_begun {
-        let what = match behind.starts_with('=') {
+        let what = match rest.starts_with('=') {
             true => "Array contents must start with \"{\".",
             false => "Missing \"=\" after array dimensions.",
         };
         return Err(malformed(text, what));
     }
-    let number = |digits: &str| {
-        let wrong =
-            || malformed(text, "\"[\" must introduce explicitly-specified array dimensions.");
-        digits.trim_matches(BLANKS).parse::<i32>().map(i64::from).map_err(|_| wrong())
-    };
-    let (first, last) = match inside.split_once(':') {
-        Some((first, last)) => (number(first)?, number(last)?),
-        None => (1, number(inside)?),
-    };
-    if last < first {
-        return Err(SqlError::new("2202E", "upper bound cannot be less than lower bound"));
-    }
-    Ok((first, Some(last - first + 1)))
+    Ok(found)
 }
 
 /// 22P02: the text is no array.
@@ -87,7 +98,7 @@ pub(crate) fn malformed(text: &str, detail: &str) -> SqlError {
     SqlError::new(code::INVALID_TEXT, message).detail(detail)
 }
 
-/// The elements of two arrays, counted from `first`.
+/// The elements of two arrays of one dimension, counted from `first`.
 pub(crate) fn joined(a: &str, b: &str, first: i64) -> String {
     let inside = |text: &str| {
         let text = behind_bounds(text);
@@ -114,14 +125,17 @@ pub(crate) struct Elements<'t> {
     text: &'t str,
     rest: &'t str,
     form: Form,
+    nesting: Nesting,
 }
 
 #[derive(Clone, Copy, PartialEq)]
 enum Form {
-    /// After the opening brace.
+    /// After an opening brace.
     First,
     /// After a comma.
     Next,
+    /// After an element, or a part in braces.
+    Behind,
     /// Between blanks.
     Vector,
     /// After the closing brace, or after an error.
@@ -141,7 +155,7 @@ impl<'t> Iterator for Elements<'t> {
                 self.rest = rest;
                 (!element.is_empty()).then_some(Ok(Some(Cow::Borrowed(element))))
             }
-            Form::First | Form::Next => {
+            Form::First | Form::Next | Form::Behind => {
                 let element = self.element();
                 if element.is_err() {
                     self.form = Form::End;
@@ -161,46 +175,58 @@ impl<'t> Elements<'t> {
         self.wrong("Unexpected end of input.")
     }
 
-    /// The next element; the outer `None` means that the array is empty.
+    /// The next element; the outer `None` means that there are no more.
     fn element(&mut self) -> Result<Option<Option<Cow<'t, str>>>, SqlError> {
-        self.rest = self.rest.trim_start_matches(BLANKS);
-        let first = self.rest.chars().next().ok_or_else(|| self.too_short())?;
-        match first {
-            '{' => Err(SqlError::unsupported("an array of several dimensions")),
-            '}' if self.form == Form::First => self.end(1).map(|()| None),
-            ',' | '}' => Err(self.wrong(&format!("Unexpected \"{first}\" character."))),
-            '"' => {
-                let (element, length) = self.quoted()?;
-                self.end(length)?;
-                Ok(Some(Some(element)))
-            }
-            _ => {
-                let (element, length) = self.plain()?;
-                self.end(length)?;
-                let is_null =
-                    matches!(&element, Cow::Borrowed(word) if word.eq_ignore_ascii_case("null"));
-                Ok(Some((!is_null).then_some(element)))
+        loop {
+            self.rest = self.rest.trim_start_matches(BLANKS);
+            let first = self.rest.chars().next().ok_or_else(|| self.too_short())?;
+            match (self.form, first) {
+                (Form::First | Form::Behind, '}') => {
+                    self.rest = self.rest[1..].trim_start_matches(BLANKS);
+                    let is_closed = self.nesting.close().map_err(|what| self.refused(what))?;
+                    self.form = Form::Behind;
+                    if !is_closed {
+                        continue;
+                    }
+                    self.form = Form::End;
+                    return match self.rest.is_empty() {
+                        true => Ok(None),
+                        false => Err(self.wrong("Junk after closing right brace.")),
+                    };
+                }
+                (Form::Behind, ',') => (self.rest, self.form) = (&self.rest[1..], Form::Next),
+                (Form::Behind, '{') => return Err(self.wrong("Unexpected \"{\" character.")),
+                (Form::Behind, _) => return Err(self.wrong("Unexpected array element.")),
+                (_, '{') => {
+                    self.nesting.open().map_err(|what| self.refused(what))?;
+                    (self.rest, self.form) = (&self.rest[1..], Form::First);
+                }
+                (_, ',' | '}') => {
+                    return Err(self.wrong(&format!("Unexpected \"{first}\" character.")));
+                }
+                (_, first) => {
+                    self.nesting.element().map_err(|what| self.refused(what))?;
+                    self.form = Form::Behind;
+                    if first == '"' {
+                        let (element, length) = self.quoted()?;
+                        self.rest = &self.rest[length..];
+                        return Ok(Some(Some(element)));
+                    }
+                    let (element, length) = self.plain()?;
+                    self.rest = &self.rest[length..];
+                    let is_null = matches!(&element, Cow::Borrowed(word)
+                        if word.eq_ignore_ascii_case("null"));
+                    return Ok(Some((!is_null).then_some(element)));
+                }
             }
         }
     }
 
-    /// Skips `length` bytes, and the comma or the closing brace after them.
-    fn end(&mut self, length: usize) -> Result<(), SqlError> {
-        let closes = self.rest[..length] == *"}";
-        let rest = self.rest[length..].trim_start_matches(BLANKS);
-        let rest = match rest.chars().next() {
-            _ if closes => rest,
-            Some(',') => {
-                (self.rest, self.form) = (&rest[1..], Form::Next);
-                return Ok(());
-            }
-            Some('}') => rest[1..].trim_start_matches(BLANKS),
-            Some('{') => return Err(self.wrong("Unexpected \"{\" character.")),
-            Some(_) => return Err(self.wrong("Unexpected array element.")),
-            None => return Err(self.too_short()),
-        };
-        (self.rest, self.form) = (rest, Form::End);
-        if rest.is_empty() { Ok(()) } else { Err(self.wrong("Junk after closing right brace.")) }
+    fn refused(&self, what: shape::Wrong) -> SqlError {
+        match what {
+            shape::Wrong::Uneven(detail) => self.wrong(detail),
+            shape::Wrong::TooDeep => shape::too_many(DIMENSIONS_MAX + 1),
+        }
     }
 
     /// A quoted element, and its length with the quotes.
@@ -255,12 +281,29 @@ const ZEROS_MAX: usize = 1 << 20;
 #[derive(Default)]
 pub(crate) struct Writer {
     text: String,
+    /// Of an array of several dimensions.
+    shape: Option<Shape>,
+    count: usize,
 }
 
 impl Writer {
+    /// For as many elements as an array of this shape has.
+    pub(crate) fn of(shape: Shape) -> Writer {
+        Writer { shape: Some(shape), ..Writer::default() }
+    }
+
+    /// For as many elements as another array has.
+    pub(crate) fn like(array: &str) -> Writer {
+        Writer { shape: shape(array).ok(), ..Writer::default() }
+    }
+
     /// Appends an element.
     pub(crate) fn push(&mut self, element: Option<&str>) {
-        self.text.push(if self.text.is_empty() { '{' } else { ',' });
+        match &self.shape {
+            Some(shape) => shape.write_before(self.count, &mut self.text),
+            None => self.text.push(if self.text.is_empty() { '{' } else { ',' }),
+        }
+        self.count += 1;
         let is_plain = |text: &str| {
             !text.is_empty()
                 && !text.eq_ignore_ascii_case("null")
@@ -295,8 +338,11 @@ impl Writer {
         Err(SqlError::new(code::PROGRAM_LIMIT, message))
     }
 
-    /// The array, counted from 1.
+    /// The array: counted from 1, or as its shape says.
     pub(crate) fn end(mut self) -> String {
+        if let Some(shape) = &self.shape {
+            return shape.written(self.text);
+        }
         self.text.push_str(if self.text.is_empty() { "{}" } else { "}" });
         self.text
     }
@@ -328,7 +374,7 @@ pub(crate) fn values(
 
 /// The number of the first element.
 pub(crate) fn first_number(text: &str) -> i64 {
-    bounds(text).map_or(0, |(first, _)| first)
+    bounds(text).map_or(0, |bounds| bounds.first().map_or(1, |(first, _)| *first))
 }
 
 /// An element by its number, counted from `first`; NULL if it does not exist.
@@ -336,7 +382,8 @@ pub(crate) fn first_number(text: &str) -> i64 {
 /// # Errors
 /// As [`values`].
 pub(crate) fn element(text: &str, number: i64, first: i64, ty: SqlType) -> Result<Datum, SqlError> {
-    let Ok(at) = usize::try_from(number.saturating_sub(first)) else { return Ok(Datum::Null) };
+    let place = usize::try_from(number.saturating_sub(first)).ok();
+    let Some(at) = place.filter(|_| !is_nested(text)) else { return Ok(Datum::Null) };
     values(text, ty).nth(at).unwrap_or(Ok(Datum::Null))
 }
 
@@ -348,12 +395,17 @@ pub(crate) fn encode(text: &str, ty: SqlType, out: &mut Vec<u8>) {
     let word = |value: usize| (value as i32).to_be_bytes();
     let (mut count, mut has_null) = (0, false);
     all().for_each(|value| (count, has_null) = (count + 1, has_null | value.is_null()));
-    out.extend(word(usize::from(count > 0)));
+    let dimensions = match (count, shape(text)) {
+        (0, _) => Vec::new(),
+        (_, Ok(shape)) => shape.dimensions,
+        (count, Err(_)) => vec![(first_number(text), count)],
+    };
+    out.extend(word(dimensions.len()));
     out.extend(word(usize::from(has_null)));
     out.extend(ty.oid().to_be_bytes());
-    if count > 0 {
-        out.extend(word(count));
-        out.extend((first_number(text) as i32).to_be_bytes());
+    for (first, length) in dimensions {
+        out.extend(word(length));
+        out.extend((first as i32).to_be_bytes());
     }
     for value in all() {
         if value.is_null() {
@@ -371,7 +423,7 @@ pub(crate) fn encode(text: &str, ty: SqlType, out: &mut Vec<u8>) {
 /// Parses an array in binary form.
 ///
 /// # Errors
-/// 22P03 for invalid bytes, 0A000 for more than one dimension.
+/// 22P03 for invalid bytes, 54000 for too many dimensions.
 pub(crate) fn decode(bytes: &[u8], ty: SqlType) -> Result<String, SqlError> {
     let wrong = || {
         let message = format!("{} bytes are no array of type {ty}", bytes.len());
@@ -385,16 +437,23 @@ pub(crate) fn decode(bytes: &[u8], ty: SqlType) -> Result<String, SqlError> {
     };
     let number = |bytes: &[u8]| i32::from_be_bytes(bytes.try_into().expect("four bytes"));
     let (dimensions, _, of) = (number(take(4)?), take(4)?, number(take(4)?));
-    if dimensions > 1 {
-        return Err(SqlError::unsupported("an array of several dimensions"));
+    let dimensions = usize::try_from(dimensions).map_err(|_| wrong())?;
+    if dimensions > DIMENSIONS_MAX {
+        return Err(shape::too_many(dimensions));
     }
     let is_own = of as u32 == ty.oid();
     let of = if is_own { ty } else { SqlType::of_oid(of as u32).ok_or_else(wrong)? };
-    let (count, first) = match dimensions {
-        1 => (number(take(4)?), number(take(4)?).into()),
-        _ => (0, 1),
-    };
-    let mut elements = Writer::default();
+    let mut sides = Vec::with_capacity(dimensions);
+    for _ in 0..dimensions {
+        let (length, first) = (number(take(4)?), number(take(4)?));
+        sides.push((i64::from(first), usize::try_from(length).map_err(|_| wrong())?));
+    }
+    let lengths = sides.iter().map(|(_, length)| *length);
+    let count = lengths.fold(usize::from(!sides.is_empty()), usize::saturating_mul);
+    if count == 0 {
+        return Ok(Writer::default().end());
+    }
+    let mut elements = Writer::of(Shape { dimensions: sides });
     for _ in 0..count {
         let length = number(take(4)?);
         match usize::try_from(length) {
@@ -406,7 +465,7 @@ pub(crate) fn decode(bytes: &[u8], ty: SqlType) -> Result<String, SqlError> {
             Err(_) => elements.push(None),
         }
     }
-    Ok(elements.end_from(first))
+    Ok(elements.end())
 }
 
 #[cfg(test)]
@@ -415,7 +474,15 @@ mod tests {
 
     #[test]
     fn arrays_come_back_as_text_and_as_bytes() {
-        for text in ["{}", "{1}", "{1,NULL,-7}", "[-1:0]={1,2}"] {
+        for text in [
+            "{}",
+            "{1}",
+            "{1,NULL,-7}",
+            "[-1:0]={1,2}",
+            "{{1,2},{3,NULL}}",
+            "[0:0][2:3]={{1,2}}",
+            "{{{1}},{{2}}}",
+        ] {
             let mut bytes = Vec::new();
             encode(text, SqlType::Int4, &mut bytes);
             assert_eq!(decode(&bytes, SqlType::Int4).expect("it was written"), text);
@@ -446,15 +513,16 @@ mod tests {
             assert_eq!(read.iter().map(Option::as_deref).collect::<Vec<_>>(), expected, "{text}");
         }
         for (text, expected) in [
-            ("{}", Ok((1, None))),
-            (" [0:1] = {a}", Ok((0, Some(2)))),
-            ("[3]={a}", Ok((1, Some(3)))),
+            ("{}", Ok(vec![])),
+            (" [0:1] = {a}", Ok(vec![(0, 1)])),
+            ("[3]={a}", Ok(vec![(1, 3)])),
+            ("[1:1] [2:3] = {{a}}", Ok(vec![(1, 1), (2, 3)])),
             ("", Err(code::INVALID_TEXT)),
             ("1 2", Err(code::INVALID_TEXT)),
             ("[x]={a}", Err(code::INVALID_TEXT)),
             ("[1:1]", Err(code::INVALID_TEXT)),
             ("[1:0]={a}", Err("2202E")),
-            ("[1:1][1:1]={{a}}", Err(code::FEATURE_NOT_SUPPORTED)),
+            ("[1][1][1][1][1][1][1]={a}", Err(code::PROGRAM_LIMIT)),
         ] {
             assert_eq!(bounds(text).map_err(|error| error.code), expected, "{text}");
         }
@@ -472,7 +540,12 @@ mod tests {
             ("{a\"b\"}", code::INVALID_TEXT),
             ("{\"a\" b}", code::INVALID_TEXT),
             ("{\"a\"\"b\"}", code::INVALID_TEXT),
-            ("{{1}}", code::FEATURE_NOT_SUPPORTED),
+            ("{{1},2}", code::INVALID_TEXT),
+            ("{1,{2}}", code::INVALID_TEXT),
+            ("{{1},{2,3}}", code::INVALID_TEXT),
+            ("{{1}", code::INVALID_TEXT),
+            ("{{1},}", code::INVALID_TEXT),
+            ("{{{{{{{1}}}}}}}", code::PROGRAM_LIMIT),
         ] {
             let read: Result<Vec<_>, _> = elements(text).collect();
             assert_eq!(read.unwrap_err().code, expected, "{text}");

@@ -356,13 +356,13 @@ pub fn convert(value: Datum, to: SqlType, explicit: bool) -> Result<Datum, SqlEr
 /// truncates texts.
 fn limited(value: Datum, to: SqlType, explicit: bool) -> Result<Datum, SqlError> {
     let (Datum::Text(array), Some(element)) = (&value, to.element()) else { return Ok(value) };
-    let mut written = crate::array::Writer::default();
+    let mut written = crate::array::Writer::like(array);
     for value in crate::array::values(array, crate::bind::bare(element)) {
         let value = convert(value?, element, explicit)?;
         let text = (!value.is_null()).then(|| crate::text::format(&value, element));
         written.push(text.as_deref());
     }
-    Ok(Datum::Text(written.end_from(crate::array::first_number(array))))
+    Ok(Datum::Text(written.end()))
 }
 
 /// An interval without the parts below its fields, rounded to its digits of seconds.

@@ -28,7 +28,7 @@ use crate::error::{SqlError, clipped, code};
 use crate::system::ProcedurePart;
 use crate::transaction::Surroundings;
 use crate::types::{Family, Reg, SqlType};
-pub use arrays::ArrayFunc;
+pub use arrays::{ArrayFunc, EachPattern};
 pub use digests::DigestFunc;
 pub use floats::FloatFunc;
 pub(crate) use floats::six_digits;

@@ -170,13 +170,13 @@ pub(crate) fn elements_as(
     explicit: bool,
     around: (&TimeStyle, i64),
 ) -> Result<Datum, SqlError> {
-    let mut written = crate::array::Writer::default();
+    let mut written = crate::array::Writer::like(array);
     for value in crate::array::values(array, from) {
         let value = cast(&value?, (from, to), explicit, around)?;
         let text = (!value.is_null()).then(|| format(&value, to));
         written.push(text.as_deref());
     }
-    Ok(Datum::Text(written.end_from(crate::array::first_number(array))))
+    Ok(Datum::Text(written.end()))
 }
 
 /// As [`parse_in`]; words that refer to the current time (`now`, `today`) are accepted if it is
@@ -337,19 +337,25 @@ pub fn parse(text: &str, ty: SqlType) -> Result<Datum, SqlError> {
         SqlType::Array(_) | SqlType::EnumArray(_) => {
             let element = ty.element().expect("an array has elements");
             // Each array has one representation, so that equal arrays are equal texts.
-            let (first, said) = crate::array::bounds(text)?;
-            let (mut written, mut count) = (crate::array::Writer::default(), 0);
+            let said = crate::array::bounds(text)?;
+            let has_shape = said.len() > 1 || crate::array::is_nested(text);
+            let mut written = match has_shape {
+                true => crate::array::Writer::of(crate::array::shape(text)?),
+                false => crate::array::Writer::default(),
+            };
+            let mut count = 0;
             for value in crate::array::values(text, element) {
                 let value = value?;
                 count += 1;
                 written.push((!value.is_null()).then(|| format(&value, element)).as_deref());
                 written.check_length(text.len())?;
             }
-            if said.is_some_and(|said| said != count) {
+            let (first, last) = said.first().map_or((1, count), |bounds| *bounds);
+            if !has_shape && last - first + 1 != count {
                 let what = "Specified array dimensions do not match array contents.";
                 return Err(crate::array::malformed(text, what));
             }
-            Ok(Datum::Text(written.end_from(first)))
+            Ok(Datum::Text(if has_shape { written.end() } else { written.end_from(first) }))
         }
         SqlType::Limited(..) => crate::datum::convert(Datum::text(text), ty, false),
         SqlType::Enum(labels) => labels.key(text).map(Datum::Bytes),

@@ -541,6 +541,10 @@ impl SqlType {
             }
             DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => {
                 let of = SqlType::parse(element)?;
+                if of.plain().is_array() {
+                    // The number of dimensions is no part of the type.
+                    return Ok(of);
+                }
                 of.limited_array().ok_or_else(|| unknown_type(&ty.to_string().to_lowercase()))?
             }
             DataType::Custom(name, digits) => {

@@ -12,6 +12,9 @@
 //! | [`inner`] | subqueries in expressions |
 //! | [`ordered`] | aggregates with WITHIN GROUP |
 //! | [`recursion`] | WITH RECURSIVE |
+//! | [`dimensions`] | arrays of several dimensions |
+//! | [`each_pattern`], [`variadic`] | several patterns; the elements of an array as arguments |
+//! | [`json_records`] | members of JSON objects as columns |
 //! | [`times`], [`json`], [`arrays`] | functions of times that depend on the zone; JSON; arrays |
 //! | [`drivers`] | forms that only drivers use |
 //! | [`view`], [`domain`] | views, when they are referred to; domains, when a value is converted |
@@ -39,6 +42,7 @@ mod change;
 mod computed;
 mod constant;
 mod convert;
+mod dimensions;
 mod domain;
 mod drivers;
 mod expr;

@@ -8,6 +8,7 @@
 //! ```
 
 use super::convert::{again, bare};
+use super::dimensions::{has_brackets, nested_literal, of_dimensions};
 use super::expr::{EXPR_BYTES, Typed, boolean, typed};
 use super::folded;
 use super::json::TEXTS;
@@ -214,7 +215,9 @@ impl Binder<'_> {
         let is_in = compare == Compare::Eq && !all;
         match right {
             ast::Expr::Nested(inner) => return self.any(left, op, inner, all),
-            ast::Expr::Array(array) if is_in => return self.in_list(left, &array.elem),
+            ast::Expr::Array(array) if is_in && !has_brackets(&array.elem) => {
+                return self.in_list(left, &array.elem);
+            }
             ast::Expr::Subquery(query) => {
                 let compare = if all { compare.opposite() } else { compare };
                 return Ok(negate(self.any_of(left, compare, query)?, all));
@@ -239,10 +242,13 @@ impl Binder<'_> {
 
     /// `ARRAY[..]` of literals.
     pub(super) fn array(&mut self, elements: &[ast::Expr]) -> Result<Typed, SqlError> {
+        if let Some(found) = nested_literal(self, elements)? {
+            return Ok(found);
+        }
         let elements = elements.iter().map(|e| self.expr(e)).collect::<Result<Vec<_>, _>>()?;
         let (values, ty) = self.together(elements)?;
-        if ty.element().is_some() {
-            return Err(SqlError::unsupported("an array of several dimensions"));
+        if ty.is_array() {
+            return Ok(typed(Expr::Call(Func::Array(ArrayFunc::Nest), values), ty));
         }
         let bytes = |value: &Expr| match value {
             Expr::Const(value) => 3 * crate::text::format_bytes(value),
@@ -284,9 +290,13 @@ impl Binder<'_> {
             return Err(SqlError::new(code::TOO_COMPLEX, "the expression is too deeply nested"));
         }
         let mut value = self.expr(root)?;
+        let mut chain = chain;
         let is_subscript = |step: &&AccessExpr| matches!(step, AccessExpr::Subscript(_));
-        if value.ty.element().is_some() && chain.iter().filter(is_subscript).count() > 1 {
-            return Err(SqlError::unsupported("an array of several dimensions"));
+        let subscripts = chain.iter().take_while(is_subscript).count();
+        if value.ty.is_array() && subscripts > 1 {
+            let (of_array, rest) = chain.split_at(subscripts);
+            value = of_dimensions(self, value, of_array)?;
+            chain = rest;
         }
         for step in chain {
             self.budget.charge(EXPR_BYTES)?;
@@ -348,42 +358,42 @@ impl Binder<'_> {
             Arith::Div => "/",
             Arith::BitAnd => "&",
             Arith::BitOr => "|",
+            Arith::BitXor => "#",
+            Arith::ShiftLeft => "<<",
+            Arith::ShiftRight => ">>",
             Arith::Rem | Arith::Concat => "%",
         };
+        let shifts = matches!(op, Arith::ShiftLeft | Arith::ShiftRight);
         let (a_ty, b_ty) = match (a.ty, b.ty) {
             (SqlType::Unknown, SqlType::Unknown) => {
                 return Err(not_unique(&format!("unknown {sign} unknown")));
             }
             (SqlType::Unknown, b) => (beside(b), b),
+            (a, SqlType::Unknown) if shifts => (a, SqlType::Int4),
             (a, SqlType::Unknown) => (a, beside(a)),
             both => both,
         };
         let ty = match (a_ty.family(), b_ty.family()) {
-            (Family::Number, Family::Number) => arith_type(a_ty, b_ty),
-            (Family::Time, Family::Number) if a_ty == SqlType::Date => SqlType::Date,
-            (Family::Time, Family::Time)
-            Arith::BitXor => "#",
-            Arith::ShiftLeft => "<<",
-            Arith::ShiftRight => ">>",
-                if a_ty == b_ty && a_ty == SqlType::Date && op == Arith::Sub =>
-            {
-        let shifts = matches!(op, Arith::ShiftLeft | Arith::ShiftRight);
-                SqlType::Int4
-            }
-            _ => return Err(no_operator(sign, a_ty, b_ty)),
-        };
-        let both = [self.coerce(a, a_ty)?, self.coerce(b, b_ty)?];
-            (a, SqlType::Unknown) if shifts => (a, SqlType::Int4),
-        Ok(typed(Expr::Arith(op, ty, Box::new(both)), ty))
-    }
-
-    /// `||` of texts, one of which may have any other type; or of byte strings.
             _ if op.is_of_bits() && !(a_ty.is_integer() && b_ty.is_integer()) => {
                 return Err(no_operator(sign, a_ty, b_ty));
             }
             // The distance of a shift is an integer.
             _ if shifts && matches!(b_ty, SqlType::Int2 | SqlType::Int4) => a_ty,
             _ if shifts => return Err(no_operator(sign, a_ty, b_ty)),
+            (Family::Number, Family::Number) => arith_type(a_ty, b_ty),
+            (Family::Time, Family::Number) if a_ty == SqlType::Date => SqlType::Date,
+            (Family::Time, Family::Time)
+                if a_ty == b_ty && a_ty == SqlType::Date && op == Arith::Sub =>
+            {
+                SqlType::Int4
+            }
+            _ => return Err(no_operator(sign, a_ty, b_ty)),
+        };
+        let both = [self.coerce(a, a_ty)?, self.coerce(b, b_ty)?];
+        Ok(typed(Expr::Arith(op, ty, Box::new(both)), ty))
+    }
+
+    /// `||` of texts, one of which may have any other type; or of byte strings.
     pub(super) fn concat(&mut self, a: Typed, b: Typed) -> Result<Typed, SqlError> {
         let families = [a.ty.family(), b.ty.family()];
         let has = |family| families.contains(&family);

@@ -115,8 +115,22 @@ impl Binder<'_> {
                 args.push(self.part_of(column, value, column.ty.plain())?);
                 Ok(Expr::Call(Func::Array(ArrayFunc::PutSlice), args))
             }
-            (ty, _) if ty.is_array() => {
-                Err(SqlError::unsupported("an array of several dimensions"))
+            (ty, steps) if ty.is_array() => {
+                let element = ty.element().expect("an array has elements");
+                let mut numbers = Vec::with_capacity(steps.len());
+                for step in steps {
+                    let Subscript::Index { index } = step else {
+                        let what = "assignment to a slice of several dimensions";
+                        return Err(SqlError::unsupported(what)
+                            .hint("Assign the elements one by one, or the whole array."));
+                    };
+                    let index = self.expr(index)?;
+                    numbers.push(self.coerce(index, SqlType::Int4)?);
+                }
+                let new = self.part_of(column, value, element)?;
+                let new = self.as_shown(typed(new, element))?;
+                let args = [before, new].into_iter().chain(numbers).collect();
+                Ok(Expr::Call(Func::Array(ArrayFunc::PutAt), args))
             }
             (ty, _) => {
                 let message = format!(

@@ -90,6 +90,9 @@ impl Exec<'_> {
                 if let (Arith::Concat, true, Datum::Text(a), Datum::Text(b)) =
                     (op, ty.is_array(), &a, &b)
                 {
+                    if array::is_nested(a) || array::is_nested(b) {
+                        return array::concatenated(a, b).map(Datum::Text);
+                    }
                     return Ok(Datum::Text(array::joined(a, b, array::first_number(a))));
                 }
                 match (ty, &a) {

@@ -141,19 +141,18 @@ impl Exec<'_> {
                 Ok(ControlFlow::Continue(()))
             }
             SetFunc::Subscripts => {
-                let first = array::first_number(text());
-                if args.get(1).and_then(Datum::as_int) != Some(1) {
+                let shape = array::shape(text())?;
+                let number = args.get(1).and_then(Datum::as_int).unwrap_or(0);
+                let side = usize::try_from(number - 1).ok();
+                let Some((first, count)) = side.and_then(|at| shape.dimensions.get(at)) else {
                     return Ok(ControlFlow::Continue(()));
-                }
-                let count = array::elements(text()).count() as i64;
+                };
+                let (first, count) = (*first, *count as i64);
                 let is_back = args.get(2).and_then(Datum::as_bool) == Some(true);
                 let (from, to, by) = match is_back {
                     true => (first + count - 1, first, -1),
                     false => (first, first + count - 1, 1),
                 };
-                if count == 0 {
-                    return Ok(ControlFlow::Continue(()));
-                }
                 series(&[from, to, by].map(Datum::Int), take)
             }
             SetFunc::Matches | SetFunc::Split => {

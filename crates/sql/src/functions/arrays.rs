@@ -6,7 +6,7 @@
 use crate::array::{self, Writer};
 use crate::budget::Budget;
 use crate::datum::Datum;
-use crate::error::SqlError;
+use crate::error::{SqlError, code};
 use crate::types::SqlType;
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -38,8 +38,69 @@ pub enum ArrayFunc {
     PutSlice,
     /// The bound of an assigned slice, which must not be NULL.
     Bound,
+    /// An array of arrays.
+    Nest,
+    /// An element, by its number in each dimension.
+    At,
+    /// A slice, by bounds of several dimensions.
+    Slices,
+    /// Replaces an element, by its number in each dimension.
+    PutAt,
+    /// `array_fill`: an element, the lengths, and the first numbers.
+    Fill,
+    /// A text fits any or all of the patterns of the array.
+    Fits(EachPattern),
     /// `string_to_array`: a text, the delimiter, and the text that stands for NULL.
     Split,
+}
+
+/// The test of a text with each pattern of an array.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EachPattern {
+    /// A regular expression, not a pattern of LIKE.
+    pub is_regex: bool,
+    /// It ignores case.
+    pub folds: bool,
+    /// The text must not fit.
+    pub negated: bool,
+    /// ALL, not ANY.
+    pub all: bool,
+}
+
+impl EachPattern {
+    /// Its operator.
+    pub(crate) fn sign(self) -> &'static str {
+        match (self.is_regex, self.folds, self.negated) {
+            (false, false, false) => "~~",
+            (false, true, false) => "~~*",
+            (false, false, true) => "!~~",
+            (false, true, true) => "!~~*",
+            (true, false, false) => "~",
+            (true, true, false) => "~*",
+            (true, false, true) => "!~",
+            (true, true, true) => "!~*",
+        }
+    }
+
+    /// Whether a text fits; NULL if that depends on unknown values.
+    fn holds(self, array: &str, text: Option<&str>, budget: &Budget) -> Result<Datum, SqlError> {
+        let mut is_unknown = false;
+        for pattern in array::elements(array) {
+            let pattern = pattern?;
+            let (Some(text), Some(pattern)) = (text, pattern.as_deref()) else {
+                is_unknown = true;
+                continue;
+            };
+            let fits = match self.is_regex {
+                true => crate::regex::matches(text, pattern, self.folds, budget)?,
+                false => crate::pattern::like(text, pattern, self.folds, budget)?,
+            };
+            if (fits != self.negated) != self.all {
+                return Ok(Datum::Bool(!self.all));
+            }
+        }
+        Ok(if is_unknown { Datum::Null } else { Datum::Bool(self.all) })
+    }
 }
 
 /// True if the function can have a result although an argument is NULL.
@@ -58,6 +119,11 @@ pub(super) fn takes_null(func: ArrayFunc) -> bool {
             | Put
             | PutSlice
             | Bound
+            | Nest
+            | Slices
+            | PutAt
+            | Fill
+            | Fits(_)
     )
 }
 
@@ -78,6 +144,19 @@ pub(super) fn call(func: ArrayFunc, args: &[Datum], budget: &Budget) -> Result<D
     match func {
         Bound if args[0].is_null() => return Err(no_number()),
         Bound => return Ok(args[0].clone()),
+        Nest => {
+            let parts: Vec<Option<&str>> = args.iter().map(Datum::as_text).collect();
+            return array::nested(&parts).map(Datum::Text);
+        }
+        PutAt => {
+            let numbers = args[2..].iter().map(|number| number.as_int().ok_or_else(no_number));
+            let numbers = numbers.collect::<Result<Vec<_>, _>>()?;
+            return array::put(text(0).unwrap_or("{}"), &numbers, text(1)).map(Datum::Text);
+        }
+        Fill => return fill(text(0), text(1), args.get(2).map(Datum::as_text), budget),
+        Put | PutSlice if text(0).is_some_and(array::is_nested) => {
+            return Err(SqlError::new("2202E", "wrong number of array subscripts"));
+        }
         Put => {
             let number = args[1].as_int().ok_or_else(no_number)?;
             return put(
@@ -102,7 +181,25 @@ pub(super) fn call(func: ArrayFunc, args: &[Datum], budget: &Budget) -> Result<D
             _ => Datum::Null,
         });
     };
+    let is_nested = array::is_nested(array);
+    if is_nested {
+        refuse_nested(func)?;
+    }
     Ok(match func {
+        At => {
+            let numbers = args[1..args.len() - 1].iter().map(|number| number.as_int().unwrap_or(0));
+            let numbers: Vec<i64> = numbers.collect();
+            let place = array::shape(array)?.element(&numbers);
+            let found = place.and_then(|place| array::values(array, ty()).nth(place));
+            found.unwrap_or(Ok(Datum::Null))?
+        }
+        Slices => {
+            let sides = args[1..].chunks(2).map(|side| (side[0].as_int(), side[1].as_int()));
+            Datum::Text(array::sliced(array, &sides.collect::<Vec<_>>())?)
+        }
+        Slice if is_nested => {
+            Datum::Text(array::sliced(array, &[(args[1].as_int(), args[2].as_int())])?)
+        }
         Append | Prepend => {
             let (new, first) = (array::format([text(1)]), array::first_number(array));
             Datum::Text(match func {
@@ -130,7 +227,10 @@ pub(super) fn call(func: ArrayFunc, args: &[Datum], budget: &Budget) -> Result<D
         }
         Remove | Replace => {
             let wanted = one(text(1), ty())?;
-            let mut left = Writer::default();
+            let mut left = match func {
+                Replace => Writer::like(array),
+                _ => Writer::default(),
+            };
             for (element, value) in array::elements(array).zip(array::values(array, ty())) {
                 let (element, is_wanted) = (element?, value? == wanted);
                 match func {
@@ -139,7 +239,10 @@ pub(super) fn call(func: ArrayFunc, args: &[Datum], budget: &Budget) -> Result<D
                     _ => left.push(element.as_deref()),
                 }
             }
-            Datum::Text(left.end_from(array::first_number(array)))
+            Datum::Text(match func {
+                Replace => left.end(),
+                _ => left.end_from(array::first_number(array)),
+            })
         }
         Contains | Overlap => {
             let (whole, part) = (all(array, ty())?, all(text(1).unwrap_or("{}"), ty())?);
@@ -154,23 +257,32 @@ pub(super) fn call(func: ArrayFunc, args: &[Datum], budget: &Budget) -> Result<D
             let (a, b) = (all(array, ty())?, all(text(1).unwrap_or("{}"), ty())?);
             let mut pairs = a.iter().zip(&b).map(|(a, b)| a.order(b));
             let first = pairs.find(|order| order.is_ne());
-            Datum::Int(match first.unwrap_or_else(|| a.len().cmp(&b.len())) {
+            let shapes = || {
+                let sides = [array, text(1).unwrap_or("{}")].map(array::shape);
+                let [Ok(a), Ok(b)] = sides else { return Ordering::Equal };
+                let count = a.dimensions.len().cmp(&b.dimensions.len());
+                count.then_with(|| a.dimensions.cmp(&b.dimensions))
+            };
+            let order = first.unwrap_or_else(|| a.len().cmp(&b.len()).then_with(shapes));
+            Datum::Int(match order {
                 Ordering::Less => -1,
                 Ordering::Equal => 0,
                 Ordering::Greater => 1,
             })
         }
         Lower | Upper | Count | Dimensions | Shown => {
-            let (first, count) =
-                (array::first_number(array), array::elements(array).count() as i64);
-            match func {
-                _ if count == 0 => Datum::Null,
-                Lower | Upper | Count if args[1].as_int() != Some(1) => Datum::Null,
-                Lower => Datum::Int(first),
-                Upper => Datum::Int(first + count - 1),
-                Count => Datum::Int(count),
-                Dimensions => Datum::Int(1),
-                _ => Datum::Text(format!("[{first}:{}]", first + count - 1)),
+            let shape = array::shape(array)?;
+            let number = args.get(1).and_then(Datum::as_int).unwrap_or(0);
+            let side = usize::try_from(number - 1).ok().and_then(|at| shape.dimensions.get(at));
+            let side = side.map(|(first, count)| (*first, *count as i64));
+            match (func, side) {
+                _ if shape.dimensions.is_empty() => Datum::Null,
+                (Dimensions, _) => Datum::Int(shape.dimensions.len() as i64),
+                (Shown, _) => Datum::Text(shape.shown()),
+                (_, None) => Datum::Null,
+                (Lower, Some((first, _))) => Datum::Int(first),
+                (Upper, Some((first, count))) => Datum::Int(first + count - 1),
+                (_, Some((_, count))) => Datum::Int(count),
             }
         }
         Slice => {
@@ -185,19 +297,18 @@ pub(super) fn call(func: ArrayFunc, args: &[Datum], budget: &Budget) -> Result<D
             }
             Datum::Text(left.end())
         }
-        Put | PutSlice | Bound => unreachable!("they were looked at before"),
+        Fits(each) => each.holds(array, text(1), budget)?,
+        Put | PutSlice | PutAt | Bound | Nest | Fill => unreachable!("they were looked at before"),
         Trim => {
             let gone = args[1].as_int().unwrap_or(0);
-            let count = array::elements(array).count() as i64;
+            let shape = array::shape(array)?;
+            let count = shape.dimensions.first().map_or(0, |(_, count)| *count as i64);
             if !(0..=count).contains(&gone) {
                 let message = format!("number of elements to trim must be between 0 and {count}");
                 return Err(SqlError::new("2202E", message));
             }
-            let mut left = Writer::default();
-            for element in array::elements(array).take((count - gone) as usize) {
-                left.push(element?.as_deref());
-            }
-            Datum::Text(left.end())
+            let first = shape.dimensions.first().map_or(1, |(first, _)| *first);
+            Datum::Text(array::sliced(array, &[(None, Some(first + count - gone - 1))])?)
         }
         Split => {
             let mut parts = Writer::default();
@@ -212,6 +323,66 @@ pub(super) fn call(func: ArrayFunc, args: &[Datum], budget: &Budget) -> Result<D
             Datum::Text(parts.end())
         }
     })
+}
+
+/// Refuses what PostgreSQL does not do with arrays of several dimensions.
+fn refuse_nested(func: ArrayFunc) -> Result<(), SqlError> {
+    let message = match func {
+        ArrayFunc::Position | ArrayFunc::Positions => {
+            "searching for elements in multidimensional arrays is not supported"
+        }
+        ArrayFunc::Remove => "removing elements from multidimensional arrays is not supported",
+        ArrayFunc::Append | ArrayFunc::Prepend => {
+            return Err(SqlError::new("22000", "argument must be empty or one-dimensional array"));
+        }
+        _ => return Ok(()),
+    };
+    Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message))
+}
+
+/// An array of these lengths, all of whose elements are one value.
+fn fill(
+    element: Option<&str>,
+    lengths: Option<&str>,
+    firsts: Option<Option<&str>>,
+    budget: &Budget,
+) -> Result<Datum, SqlError> {
+    let null = || SqlError::new("22004", "dimension array or low bound array cannot be null");
+    let numbers = |text: &str| {
+        let number = |value: Result<Datum, SqlError>| {
+            value?.as_int().ok_or_else(|| SqlError::new("22004", "dimension values cannot be null"))
+        };
+        array::values(text, SqlType::Int4).map(number).collect::<Result<Vec<_>, SqlError>>()
+    };
+    let lengths = numbers(lengths.ok_or_else(null)?)?;
+    let firsts = match firsts {
+        None => vec![1; lengths.len()],
+        Some(firsts) => numbers(firsts.ok_or_else(null)?)?,
+    };
+    if firsts.len() != lengths.len() {
+        let error = SqlError::new("2202E", "wrong number of array subscripts");
+        return Err(error.detail("Low bound array has different size than dimensions array."));
+    }
+    if lengths.len() > array::DIMENSIONS_MAX {
+        let message = format!(
+            "number of array dimensions ({}) exceeds the maximum allowed ({})",
+            lengths.len(),
+            array::DIMENSIONS_MAX
+        );
+        return Err(SqlError::new(code::PROGRAM_LIMIT, message));
+    }
+    let length = |length: &i64| {
+        usize::try_from(*length).map_err(|_| {
+            SqlError::new(code::PROGRAM_LIMIT, "array size exceeds the maximum allowed")
+        })
+    };
+    let lengths = lengths.iter().map(length).collect::<Result<Vec<_>, _>>()?;
+    let shape = array::Shape { dimensions: firsts.into_iter().zip(lengths).collect() };
+    let count = shape.count();
+    budget.charge(count.saturating_mul(2 * element.map_or(4, str::len) + 4))?;
+    let mut filled = Writer::of(shape);
+    (0..count).for_each(|_| filled.push(element));
+    Ok(Datum::Text(filled.end()))
 }
 
 fn no_number() -> SqlError {

@@ -352,6 +352,9 @@ fn write(
         (Datum::Timestamp(_), _) => json::quote(&iso(&shown()), out),
         (Datum::Text(array), Family::Array) => {
             let element = ty.element().expect("an array has elements");
+            if array::is_nested(array) {
+                return write_nested(array, element, is_broken, around, out);
+            }
             out.push('[');
             for (at, value) in array::values(array, element).enumerate() {
                 let between = if is_broken { ",\n " } else { "," };
@@ -362,6 +365,39 @@ fn write(
         }
         _ => json::quote(&shown(), out),
     }
+    Ok(())
+}
+
+/// An array of several dimensions as arrays of arrays. Only those of the first are on lines of
+/// their own.
+fn write_nested(
+    array: &str,
+    element: SqlType,
+    is_broken: bool,
+    around: &Surroundings,
+    out: &mut String,
+) -> Result<(), SqlError> {
+    let sides = array::shape(array)?.dimensions;
+    // How many elements there are in a part of each dimension.
+    let mut strides = vec![1; sides.len()];
+    for at in (1..sides.len()).rev() {
+        strides[at - 1] = strides[at] * sides[at].1;
+    }
+    for (place, value) in array::values(array, element).enumerate() {
+        let ended = strides.iter().filter(|stride| place.is_multiple_of(**stride)).count();
+        let is_outer = ended == sides.len();
+        // The innermost dimension ends with each element, and has no bracket there.
+        let brackets = if place == 0 { sides.len() } else { ended.saturating_sub(1) };
+        if place > 0 {
+            let brackets = brackets.min(sides.len() - 1);
+            out.extend(std::iter::repeat_n(']', brackets));
+            out.push_str(if is_broken && is_outer { ",\n " } else { "," });
+        }
+        let brackets = if place == 0 { brackets } else { brackets.min(sides.len() - 1) };
+        out.extend(std::iter::repeat_n('[', brackets));
+        write(&value?, element, false, around, out)?;
+    }
+    out.extend(std::iter::repeat_n(']', sides.len()));
     Ok(())
 }
 
