@@ -63,7 +63,6 @@
 //! | `GRANT USAGE ON TYPE int TO public` | rights on types |
 //! | `CREATE DATABASE d` | several databases |
 //! | `LISTEN c` | LISTEN, NOTIFY |
-//! | `MERGE INTO t USING t s ON t.a = s.a WHEN MATCHED THEN DELETE` | MERGE |
 //! | `CREATE TYPE ty AS (a int)` | composite types |
 //! | `SELECT row(1, 2)` | rows as values |
 //! | `SELECT jsonb_path_query('1', '$')` | paths of SQL/JSON |

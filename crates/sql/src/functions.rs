@@ -486,6 +486,7 @@ fn takes_null(func: Func) -> bool {
             | ArrayToString
             | ArrayOf
             | EnumRange
+            | Time(TimeFunc::Overlaps)
     )
 }
 
@@ -702,8 +703,8 @@ pub fn call(
         Digest(func) => digests::call(func, &args[0], budget)?,
         Text(func) => texts::call(func, args, budget)?,
         Float(func) => floats::call(func, args)?,
-        Pair => crate::exec::pair(args[0].to_f64(), args[1].to_f64()),
         Grouping => unreachable!("its value for each set has taken its place"),
+        Pair => crate::exec::pair(args[0].to_f64(), args[1].to_f64()),
         ToRegnamespace => {
             let found = crate::system::regnamespace(catalog, &clipped(text(0)))?;
             found.map_or(Datum::Null, Datum::Int)

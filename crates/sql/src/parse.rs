@@ -275,6 +275,23 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
     if has_words(&tokens, &["NULLS", "NOT", "DISTINCT"]) {
         return Err(SqlError::unsupported("NULLS NOT DISTINCT"));
     }
+    if has_words(&tokens, &["GROUP", "BY", "DISTINCT"]) {
+        return Err(SqlError::unsupported("GROUP BY DISTINCT")
+            .hint("Write the grouping sets as GROUPING SETS, each once."));
+    }
+    rewrite::as_calls(&mut tokens);
+    rewrite::like_each(&mut tokens);
+    if matches!(&*first, "SELECT" | "WITH")
+        && let Some(table) = rewrite::select_into(&tokens)
+    {
+        return statement(table, text);
+    }
+    if first == "CREATE" && has_words(&tokens, &["WITH", "NO", "DATA"]) {
+        rewrite::without_data(&mut tokens);
+    }
+    if first == "MERGE" || first == "WITH" {
+        rewrite::merge_defaults(&mut tokens);
+    }
     if has_words(&tokens, &["WHERE", "CURRENT", "OF"]) {
         return Err(SqlError::unsupported("WHERE CURRENT OF"));
     }
@@ -295,11 +312,12 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
     if first == "ALTER" && second == "TYPE" && has_words(&tokens, &["ATTRIBUTE"]) {
         return Err(SqlError::unsupported("ALTER TYPE .. ATTRIBUTE, of a composite type,"));
     }
-    if first == "CREATE" && second == "RECURSIVE" {
-        return Err(SqlError::unsupported("a recursive view"));
-    }
-    if first == "CREATE" && has_words(&tokens, &["WITH", "NO", "DATA"]) {
-        return Err(SqlError::unsupported("WITH NO DATA"));
+    if first == "CREATE"
+        && has_words(&tokens, &["RECURSIVE", "VIEW"])
+        && !rewrite::recursive_view(&mut tokens)
+    {
+        let message = "a recursive view needs a list of columns";
+        return Err(SqlError::new(code::SYNTAX, message));
     }
     if first == "CREATE" && has_words(&tokens, &["CHECK", "OPTION"]) {
         return Err(SqlError::unsupported("WITH CHECK OPTION"));
@@ -392,9 +410,9 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
         _ => {}
     }
     let overriding =
-        if matches!(&*first, "INSERT" | "WITH") { overriding(&mut tokens) } else { None };
+        if matches!(&*first, "INSERT" | "WITH" | "MERGE") { overriding(&mut tokens) } else { None };
     let mut parts = match &*first {
-        "UPDATE" | "INSERT" | "WITH" | "EXPLAIN" | "PREPARE" => {
+        "UPDATE" | "INSERT" | "MERGE" | "WITH" | "EXPLAIN" | "PREPARE" => {
             subscripts::take(&mut tokens).map_err(|error| refused(error, text))?
         }
         _ => Vec::new(),

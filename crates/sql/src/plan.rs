@@ -17,7 +17,7 @@ mod window;
 mod writing;
 
 pub use window::{Bound, Frame, FrameUnits, Window, WindowCall, WindowFunc};
-pub use writing::{Modify, Writing};
+pub use writing::{Merge, Modify, Writing};
 
 use crate::catalog::{Index, Table};
 use crate::domains::DomainRule;
@@ -652,8 +652,6 @@ pub enum AggregateKind {
     Fit(Fit),
     /// The value of any row: for columns that the grouping key determines.
     First,
-}
-
     /// An ordered-set aggregate. Its order is that of WITHIN GROUP, followed by the direct
     /// arguments.
     Ordered(Ordered),
@@ -695,6 +693,8 @@ impl Aggregate {
     }
 /// The variance of values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+}
+
     /// `bit_and`, `bit_or` and `bit_xor`.
     Bits(Arith),
 pub struct Spread {
@@ -864,6 +864,8 @@ pub struct Change {
     pub reads_itself: bool,
     /// The used slots of a locked row. If the key is changed, all of them.
     pub looked_at: Vec<bool>,
+    /// Of a MERGE: a row that is found twice is an error.
+    pub once: bool,
     /// The assignments; `None`: the rows are deleted.
     pub set: Option<Assignments>,
     /// The computed columns and checks for a changed row.

@@ -10,14 +10,14 @@ mod procedure;
 mod session;
 
 use crate::bind::{Binder, bare, called, check_change, check_query, folded};
-use crate::bind::{modify, whole_change, whole_query};
+use crate::bind::{changes, merge, modify, whole_change, whole_query};
 use crate::budget::Budget;
 use crate::catalog::{Catalog, Named, Procedure, Relation, Table};
 use crate::datum::Datum;
 use crate::enums::Enums;
 use crate::error::{SqlError, code};
 pub use crate::exec::{Cost, Places, Unplaced};
-use crate::exec::{Exec, counting, finish, passed_rows, with_writing};
+use crate::exec::{Exec, counting, finish, of_parts, passed_rows, with_writing};
 use crate::expr::Expr;
 use crate::foreign::{Check, Checks};
 use crate::parse::{AlterStatement, DomainStatement, Like, ProcedureStatement, SequenceStatement};
@@ -25,7 +25,7 @@ use crate::parse::{
     ConstraintsStatement, CursorStatement, Declare, Fetch, Maintenance, Parsed, Reshard,
     RightsStatement,
 };
-use crate::plan::{Change, Insert, Modify, OutputColumn, Select, Writing};
+use crate::plan::{Change, Insert, Merge, Modify, OutputColumn, Select, Writing};
 use crate::rights::{Kind, Need, Object, Rights};
 use crate::system::ISOMER;
 use crate::transaction::{LockKind, Sink, Surroundings, Transaction};
@@ -72,6 +72,8 @@ pub enum Action {
     Update(Box<Change>),
     /// DELETE.
     Delete(Box<Change>),
+    /// MERGE.
+    Merge(Box<Merge>),
     /// CALL.
     Call(Box<ProcedureCall>),
     /// EXPLAIN of one of these.
@@ -162,6 +164,9 @@ pub enum Control {
     Commit,
     /// ROLLBACK.
     Rollback,
+    /// COMMIT AND CHAIN if true, else ROLLBACK AND CHAIN: the next transaction begins at once, with
+    /// the same modes.
+    Chain(bool),
     /// SAVEPOINT.
     Savepoint(String),
     /// RELEASE.
@@ -392,7 +397,11 @@ fn compile_within(
     };
     let reads_rows = matches!(
         action,
-        Action::Select(_) | Action::Insert(_) | Action::Update(_) | Action::Delete(_)
+        Action::Select(_)
+            | Action::Insert(_)
+            | Action::Update(_)
+            | Action::Delete(_)
+            | Action::Merge(_)
     );
     if let Some(at) = params.iter().position(|ty| *ty == SqlType::Unknown).filter(|_| reads_rows) {
         let message = format!("could not determine data type of parameter ${}", at + 1);
@@ -416,6 +425,10 @@ fn compile_within(
     match &action {
         Action::Select(plan) => check_query(plan, budget)?,
         Action::Update(plan) | Action::Delete(plan) => check_change(plan, budget)?,
+        Action::Merge(plan) => plan.actions.iter().try_for_each(|action| match action {
+            Modify::Update(plan) | Modify::Delete(plan) => check_change(plan, budget),
+            Modify::Insert(_) => Ok(()),
+        })?,
         _ => {}
     }
     let (needs, checked_for) = (binder.take_needs(), AtomicU64::new(u64::MAX));
@@ -450,6 +463,10 @@ fn check_cursor(declare: &Declare, query: &Compiled) -> Result<(), SqlError> {
 
 fn action(binder: &mut Binder<'_>, statement: &Statement) -> Result<Action, SqlError> {
     Ok(match statement {
+        Statement::Merge(plan) => Action::Merge(Box::new(merge(binder, None, plan)?)),
+        Statement::Query(query) if let Some(Statement::Merge(plan)) = changes(query) => {
+            Action::Merge(Box::new(merge(binder, Some(query), plan)?))
+        }
         Statement::Query(query) => match whole_change(binder, query)? {
             Some(change) => change.into(),
             None => Action::Select(Box::new(whole_query(binder, query)?)),
@@ -475,9 +492,8 @@ fn action(binder: &mut Binder<'_>, statement: &Statement) -> Result<Action, SqlE
         Statement::StartTransaction { modes: given, .. } => {
             Action::Control(Control::Begin(modes(given)?))
         }
-        Statement::Commit { chain: true, .. } | Statement::Rollback { chain: true, .. } => {
-            return Err(SqlError::unsupported("AND CHAIN").hint("Say BEGIN after it."));
-        }
+        Statement::Commit { chain: true, .. } => Action::Control(Control::Chain(true)),
+        Statement::Rollback { chain: true, .. } => Action::Control(Control::Chain(false)),
         Statement::Commit { .. } => Action::Control(Control::Commit),
         Statement::Rollback { savepoint: None, .. } => Action::Control(Control::Rollback),
         Statement::Rollback { savepoint: Some(name), .. } => {
@@ -577,6 +593,7 @@ impl Action {
             Action::Select(plan) => exec.select(plan, sink)?,
             Action::Insert(plan) => exec.insert(plan, sink)?,
             Action::Update(plan) | Action::Delete(plan) => exec.change(plan, sink)?,
+            Action::Merge(plan) => crate::exec::merge(exec, plan)?,
             other => unreachable!("{other:?} is carried out elsewhere"),
         };
         finish(exec)?;
@@ -620,6 +637,7 @@ impl Compiled {
             Action::Insert(_) => Some("INSERT"),
             Action::Update(_) => Some("UPDATE"),
             Action::Delete(_) => Some("DELETE"),
+            Action::Merge(_) => Some("MERGE"),
             _ => None,
         };
         match &self.action {
@@ -658,12 +676,17 @@ impl Compiled {
         sink: &mut dyn Sink,
     ) -> Result<String, SqlError> {
         let exec = with_writing(Exec::new(txn, params, around, catalog), &self.writing);
+        let exec = match &self.action {
+            Action::Merge(_) => of_parts(exec),
+            _ => exec,
+        };
         let run = self.action.run(&exec, sink);
         let rows = run.map_err(|error| self.without_values(error, around, catalog))?;
         Ok(match &self.action {
             Action::Select(_) => format!("SELECT {rows}"),
             Action::Insert(_) => format!("INSERT 0 {rows}"),
             Action::Update(_) => format!("UPDATE {rows}"),
+            Action::Merge(_) => format!("MERGE {rows}"),
             _ => format!("DELETE {rows}"),
         })
     }
@@ -678,6 +701,7 @@ impl Compiled {
         let own = match &self.action {
             Action::Insert(plan) => Some(&plan.table),
             Action::Update(plan) | Action::Delete(plan) => Some(&plan.table),
+            Action::Merge(plan) => Some(&plan.table),
             _ => None,
         };
         let mut written = own.into_iter().chain(self.writing.iter().map(|one| one.modify.table()));

@@ -39,6 +39,21 @@ impl Session {
             }
             Control::Commit => self.end_block(true, out),
             Control::Rollback => self.end_block(false, out),
+            Control::Chain(commits) => {
+                self.needs_block(match commits {
+                    true => "COMMIT AND CHAIN",
+                    false => "ROLLBACK AND CHAIN",
+                })?;
+                let own = self.txn.as_ref();
+                let modes = own.map_or(self.modes, |own| Modes {
+                    level: Some(own.level()),
+                    read_only: Some(own.read_only),
+                });
+                let tag = self.end_block(*commits, out)?;
+                self.begin(modes);
+                (self.modes, self.in_block) = (modes, true);
+                Ok(tag)
+            }
             Control::Savepoint(name) => {
                 self.needs_block("SAVEPOINT")?;
                 let (mark, settings) = (self.backend().savepoint(), self.settings_mark());

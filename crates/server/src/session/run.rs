@@ -142,7 +142,12 @@ impl Session {
         if self.failed
             && !matches!(
                 action,
-                Action::Control(Control::Commit | Control::Rollback | Control::RollbackTo(_))
+                Action::Control(
+                    Control::Commit
+                        | Control::Rollback
+                        | Control::Chain(_)
+                        | Control::RollbackTo(_)
+                )
             )
         {
             return Err(in_failed());

@@ -81,6 +81,7 @@ fn is_to_be_placed(session: &Session, call: Call<'_>) -> bool {
             | Action::Insert(_)
             | Action::Update(_)
             | Action::Delete(_)
+            | Action::Merge(_)
             | Action::Call(_)
     );
     let database = session.engine.database();

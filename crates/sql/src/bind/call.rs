@@ -9,6 +9,7 @@ use super::operators::{beside, check_equality, check_order};
 use super::ordered::{OrderedSaid, may_have_group, needs_group, ordered_parts};
 use super::query::sort_key;
 use super::sets::is_set_function;
+use super::variadic::{spread, spread_argument};
 use super::window::is_window_function;
 use super::{Binder, Typed, folded};
 use crate::catalog::Named;
@@ -69,6 +70,13 @@ impl Binder<'_> {
                     match arg {
                         FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => args.push(expr),
                         FunctionArg::Unnamed(FunctionArgExpr::Wildcard) => star = true,
+                        FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(of))
+                            if name == "count" =>
+                        {
+                            let alias = of.0.last().and_then(|part| part.as_ident());
+                            let alias = alias.map(folded).unwrap_or_default();
+                            return count_of_rows(self, &alias, list.args.len() == 1, function);
+                        }
                         FunctionArg::Named { name, arg: FunctionArgExpr::Expr(arg), .. }
                         | FunctionArg::ExprNamed {
                             name: ast::Expr::Identifier(name),
@@ -88,6 +96,32 @@ impl Binder<'_> {
                 return Err(SqlError::unsupported("a query as an argument"));
             }
         };
+        if let ("count", [ast::Expr::Identifier(of)]) = (name.as_str(), args.as_slice()) {
+            let of = folded(of);
+            let columns = &self.scope().columns;
+            let is_row = columns.iter().all(|column| column.name != of)
+                && columns.iter().any(|column| column.alias == of);
+            if is_row {
+                return count_of_rows(self, &of, true, function);
+            }
+        }
+        if let Some(array) = spread_argument(&args) {
+            return spread(self, &name, &args, array);
+        }
+        if name == "grouping" && function.over.is_none() {
+            return grouping(self, &args);
+        }
+        let is_ordered = !function.within_group.is_empty();
+        if is_ordered || needs_group(&name) {
+            let bare = !distinct && !star && order.is_empty();
+            if let Some(value) = self.aggregate_of_nothing(&name) {
+                return Ok(value);
+            }
+            check_within(&name, is_ordered, function.over.is_some(), bare)?;
+            let (order, filter) = (function.within_group.as_slice(), function.filter.as_deref());
+            let said = OrderedSaid { name: &name, args: &args, order, filter };
+            return self.aggregate(&name, |binder| ordered_parts(binder, &said));
+        }
         let said = Said { args: &args, distinct, star, order, filter: function.filter.as_deref() };
         if let Some(over) = &function.over {
             return self.over(&name, &said, over);
@@ -591,40 +625,6 @@ impl Binder<'_> {
     }
 }
 
-/// Turns a NULL value into a JSON null.
-fn or_null(value: Expr) -> Expr {
-    let written = Expr::Cast(Box::new(value), SqlType::Json);
-    Expr::Call(Func::Coalesce, vec![written, Expr::Const(Datum::text("null"))])
-}
-
-/// The syntax of an aggregate call.
-pub(super) struct Said<'s> {
-    pub(super) args: &'s [&'s ast::Expr],
-    pub(super) distinct: bool,
-    pub(super) star: bool,
-    pub(super) order: &'s [ast::OrderByExpr],
-    pub(super) filter: Option<&'s ast::Expr>,
-}
-
-fn bare_text(ty: SqlType) -> SqlType {
-    if matches!(ty, SqlType::Varchar(_) | SqlType::Unknown) { SqlType::Text } else { ty }
-}
-
-fn sum_type(ty: SqlType) -> SqlType {
-    match ty {
-        SqlType::Int2 | SqlType::Int4 => SqlType::Int8,
-        SqlType::Float4 => SqlType::Float4,
-        SqlType::Float8 => SqlType::Float8,
-        SqlType::Interval => SqlType::Interval,
-        _ => SqlType::Numeric(None),
-    }
-}
-
-/// True if the arguments of `substring` are texts or can be: a literal beside a text is a text, not
-/// a position.
-fn is_by_pattern(args: &[Typed]) -> bool {
-    let is_text = |arg: &Typed| matches!(arg.ty.family(), Family::Text | Family::Unknown);
-    matches!(args.len(), 2 | 3) && args.iter().all(is_text)
 /// `count(t.*)`: the number of rows that have a row of a table, which an outer join may lack.
 fn count_of_rows(
     binder: &mut Binder<'_>,
@@ -690,6 +690,40 @@ fn check_within(
     Ok(())
 }
 
+/// Turns a NULL value into a JSON null.
+fn or_null(value: Expr) -> Expr {
+    let written = Expr::Cast(Box::new(value), SqlType::Json);
+    Expr::Call(Func::Coalesce, vec![written, Expr::Const(Datum::text("null"))])
+}
+
+/// The syntax of an aggregate call.
+pub(super) struct Said<'s> {
+    pub(super) args: &'s [&'s ast::Expr],
+    pub(super) distinct: bool,
+    pub(super) star: bool,
+    pub(super) order: &'s [ast::OrderByExpr],
+    pub(super) filter: Option<&'s ast::Expr>,
+}
+
+fn bare_text(ty: SqlType) -> SqlType {
+    if matches!(ty, SqlType::Varchar(_) | SqlType::Unknown) { SqlType::Text } else { ty }
+}
+
+fn sum_type(ty: SqlType) -> SqlType {
+    match ty {
+        SqlType::Int2 | SqlType::Int4 => SqlType::Int8,
+        SqlType::Float4 => SqlType::Float4,
+        SqlType::Float8 => SqlType::Float8,
+        SqlType::Interval => SqlType::Interval,
+        _ => SqlType::Numeric(None),
+    }
+}
+
+/// True if the arguments of `substring` are texts or can be: a literal beside a text is a text, not
+/// a position.
+fn is_by_pattern(args: &[Typed]) -> bool {
+    let is_text = |arg: &Typed| matches!(arg.ty.family(), Family::Text | Family::Unknown);
+    matches!(args.len(), 2 | 3) && args.iter().all(is_text)
 }
 
 /// The required type of a function's argument.

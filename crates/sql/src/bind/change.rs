@@ -232,6 +232,14 @@ impl Binder<'_> {
                         binder.star(None, &mut project, &mut output)?;
                         continue;
                     }
+                    SelectItem::QualifiedWildcard(
+                        ast::SelectItemQualifiedWildcardKind::ObjectName(name),
+                        _,
+                    ) => {
+                        let alias = name.0.last().and_then(|part| part.as_ident()).map(folded);
+                        binder.star(alias.as_deref(), &mut project, &mut output)?;
+                        continue;
+                    }
                     _ => return Err(SqlError::unsupported("this in RETURNING")),
                 };
                 output.push(OutputColumn { origin: (0, 0), ..binder.output(name, &value) });
@@ -376,6 +384,7 @@ impl Binder<'_> {
             joined,
             reads_itself: false,
             looked_at,
+            once: false,
             set: None,
             rules,
             links: None,

@@ -21,6 +21,8 @@ use super::operators::{all, any, is_named, named_operator, negate, not_unique};
 use super::row_assign::row_values;
 use super::row_query::row_with_query;
 use super::sets::without_sets;
+use super::times::overlaps;
+use super::variadic::values_query;
 use super::{Binder, DEPTH_MAX, bare};
 use crate::catalog::NamedType;
 use crate::datum::Datum;
@@ -83,10 +85,10 @@ impl Binder<'_> {
             ast::Expr::IsNotTrue(inner) => self.is_truth(inner, true, true),
             ast::Expr::IsFalse(inner) => self.is_truth(inner, false, false),
             ast::Expr::IsNotFalse(inner) => self.is_truth(inner, false, true),
-            ast::Expr::IsNotDistinctFrom(a, b) => self.same(a, b),
-            ast::Expr::IsDistinctFrom(a, b) => Ok(negate(self.same(a, b)?, true)),
             ast::Expr::IsUnknown(inner) => self.is_unknown(inner),
             ast::Expr::IsNotUnknown(inner) => Ok(negate(self.is_unknown(inner)?, true)),
+            ast::Expr::IsNotDistinctFrom(a, b) => self.same(a, b),
+            ast::Expr::IsDistinctFrom(a, b) => Ok(negate(self.same(a, b)?, true)),
             ast::Expr::Between { expr, negated, low, high } => {
                 let value = self.copied(1, |binder| binder.expr(expr))?;
                 let low = self.expr(low)?;
@@ -148,6 +150,7 @@ impl Binder<'_> {
             ast::Expr::Function(call) if is_named(call, "row") => {
                 Err(SqlError::unsupported("a row as a value"))
             }
+            ast::Expr::Function(call) if let Some(query) = values_query(call) => self.expr(&query?),
             ast::Expr::Function(call) if is_named(call, "coalesce") => {
                 without_sets(self, |binder| binder.function(call))
             }
@@ -210,19 +213,22 @@ impl Binder<'_> {
         Ok(Expr::IsNull(Box::new(value.expr)))
     }
 
-    fn binary(
-        &mut self,
-        left: &ast::Expr,
     /// IS UNKNOWN: IS NULL of a Boolean.
     fn is_unknown(&mut self, inner: &ast::Expr) -> Result<Typed, SqlError> {
         Ok(boolean(Expr::IsNull(Box::new(self.condition(inner)?))))
     }
 
+    fn binary(
+        &mut self,
+        left: &ast::Expr,
         op: &BinaryOperator,
         right: &ast::Expr,
     ) -> Result<Typed, SqlError> {
         use BinaryOperator as Op;
         if let (Some(a), Some(b)) = (row_values(left), row_values(right)) {
+            if *op == Op::Overlaps {
+                return overlaps(self, &a, &b);
+            }
             return self.compare_rows(&a, op, &b);
         }
         if let (Some(_), ast::Expr::Subquery(query), Some(_)) =
@@ -349,12 +355,6 @@ impl Binder<'_> {
                     vec![value],
                 )
             }
-            UnaryOperator::PGPostfixFactorial => {
-                Err(SqlError::new(code::SYNTAX, "syntax error at or near \"!\""))
-            }
-            other => Err(SqlError::unsupported(format!("the operator {other}"))),
-        }
-    }
             UnaryOperator::BitwiseNot => {
                 let value = self.expr(inner)?;
                 if !value.ty.is_integer() || value.ty == SqlType::Oid {
@@ -366,6 +366,12 @@ impl Binder<'_> {
                 let both = Box::new([value.expr, ones]);
                 Ok(typed(Expr::Arith(Arith::BitXor, ty, both), ty))
             }
+            UnaryOperator::PGPostfixFactorial => {
+                Err(SqlError::new(code::SYNTAX, "syntax error at or near \"!\""))
+            }
+            other => Err(SqlError::unsupported(format!("the operator {other}"))),
+        }
+    }
 
     /// A Boolean expression.
     pub(crate) fn condition(&mut self, ast: &ast::Expr) -> Result<Expr, SqlError> {

@@ -23,6 +23,9 @@ use sqlparser::ast::{self, JoinConstraint, JoinOperator, TableFactor};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// The name by which [`crate::parse`] writes ROWS FROM as a function.
+pub(crate) const ROWS_FROM: &str = "rows from";
+
 /// The number of the system column `tableoid`, as in PostgreSQL.
 const TABLE_OID: i16 = -6;
 
@@ -100,12 +103,12 @@ impl Binder<'_> {
                 conditions.append(&mut on);
                 conditions.append(&mut inner);
             }
-        }
-        Ok(())
-    }
             if !common.is_empty() {
                 super::full_join::unite(self, common, steps, conditions)?;
             }
+        }
+        Ok(())
+    }
 
     /// The common column names of both sides of a join, in the order of the left side.
     fn common_columns(&mut self, left: usize, right: usize) -> Vec<String> {
@@ -118,7 +121,8 @@ impl Binder<'_> {
     }
 
     /// The conditions of USING. Each pair of columns is merged: one is shown, and before all
-    /// others, in the order of the names.
+    /// others, in the order of the names. Those of a full join are returned instead, as neither
+    /// side has all of their values.
     fn united(
         &mut self,
         names: Vec<String>,
@@ -129,10 +133,6 @@ impl Binder<'_> {
         for name in names {
             let both = sides_of(&self.scope().columns, &name, sides)?;
             let [a, b] = both.map(|(slot, ty)| Typed { expr: Expr::Column(slot), ty });
-            let (shown, hidden) =
-                if right { (both[1].0, both[0].0) } else { (both[0].0, both[1].0) };
-            let scope = self.scope();
-            for column in scope.columns.iter_mut().filter(|column| column.slot == hidden) {
             if left && right {
                 for column in &mut self.scope().columns {
                     column.shown &= both.iter().all(|(slot, _)| column.slot != *slot);
@@ -141,6 +141,10 @@ impl Binder<'_> {
                 on.push(self.compare(Compare::Eq, a, b)?.expr);
                 continue;
             }
+            let (shown, hidden) =
+                if right { (both[1].0, both[0].0) } else { (both[0].0, both[1].0) };
+            let scope = self.scope();
+            for column in scope.columns.iter_mut().filter(|column| column.slot == hidden) {
                 column.shown = false;
             }
             both.iter().for_each(|(slot, _)| scope.used[*slot] = true);
@@ -344,6 +348,12 @@ impl Binder<'_> {
         // A query of JDBC about indexes: the elements of an array and their numbers.
         let expands = name == "information_schema._pg_expandarray";
         let (name, numbered) = if expands { ("unnest", true) } else { (name, numbered) };
+        if let Some(query) = super::json_records::as_query(name, args, alias)? {
+            return self.factor(&query, steps, &mut Vec::new());
+        }
+        if name == format!("\"{ROWS_FROM}\"") {
+            return self.rows_from(args, numbered, alias, steps);
+        }
         if numbered && !is_set_function(name) {
             return Err(SqlError::unsupported(format!("WITH ORDINALITY of {name}")));
         }
@@ -370,6 +380,42 @@ impl Binder<'_> {
             call.columns.push((number.0.to_owned(), number.1));
         }
         self.enter(Source::Set(Box::new(call)), alias, name, steps)
+    }
+
+    /// ROWS FROM: the rows of several functions side by side.
+    fn rows_from(
+        &mut self,
+        functions: &[ast::FunctionArg],
+        numbered: bool,
+        alias: Option<&ast::TableAlias>,
+        steps: &mut Vec<Step>,
+    ) -> Result<(), SqlError> {
+        let mut call = SetCall { numbered, ..SetCall::default() };
+        for function in functions {
+            let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(ast::Expr::Function(one))) =
+                function
+            else {
+                return Err(SqlError::new(code::SYNTAX, "ROWS FROM has function calls only"));
+            };
+            let last = one.name.0.last().and_then(|part| part.as_ident());
+            let name = last.map(folded).unwrap_or_default();
+            let args = match &one.args {
+                ast::FunctionArguments::List(list) if is_set_function(&name) => &list.args[..],
+                _ => return Err(SqlError::unsupported(format!("{name} in ROWS FROM"))),
+            };
+            let mut bound = Vec::with_capacity(args.len());
+            for arg in args {
+                let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(arg)) = arg else {
+                    return Err(SqlError::unsupported(format!("this argument of {name}")));
+                };
+                bound.push(self.expr(arg)?);
+            }
+            self.set_function(&name, bound, &mut call)?;
+        }
+        if numbered {
+            call.columns.push(("ordinality".to_owned(), SqlType::Int8));
+        }
+        self.enter(Source::Set(Box::new(call)), alias, "", steps)
     }
 
     /// A function with one result value, as a source of one row.

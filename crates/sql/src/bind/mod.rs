@@ -9,8 +9,8 @@
 //! | [`query`], [`select`], [`from`], [`group`] | queries: sources, joins, grouping, order |
 //! | [`full_join`] | FULL JOIN with USING |
 //! | [`window`], [`sets`] | window functions; functions that return rows |
-//! | [`inner`] | subqueries in expressions |
 //! | [`ordered`] | aggregates with WITHIN GROUP |
+//! | [`inner`] | subqueries in expressions |
 //! | [`recursion`] | WITH RECURSIVE |
 //! | [`dimensions`] | arrays of several dimensions |
 //! | [`each_pattern`], [`variadic`] | several patterns; the elements of an array as arguments |
@@ -21,7 +21,7 @@
 //! | [`rights`] | the rights that a statement needs |
 //! | [`insert`], [`change`] | INSERT and COPY; UPDATE and DELETE |
 //! | [`foreign`] | the checks and actions of foreign keys |
-//! | [`writing`] | queries of WITH that write |
+//! | [`writing`], [`merge`] | queries of WITH that write; MERGE |
 //! | [`procedure`] | CALL, and the arguments of a procedure in its body |
 //! | [`constant`] | errors of constant arithmetic |
 //! | [`generated`] | columns that are computed from others |
@@ -45,6 +45,7 @@ mod convert;
 mod dimensions;
 mod domain;
 mod drivers;
+mod each_pattern;
 mod expr;
 mod foreign;
 mod forms;
@@ -54,7 +55,8 @@ mod group;
 mod inner;
 mod insert;
 mod json;
-mod full_join;
+mod json_records;
+mod merge;
 mod name;
 mod numbers;
 mod operators;
@@ -71,6 +73,7 @@ mod ordered;
 mod texts;
 mod times;
 mod view;
+mod variadic;
 mod window;
 mod writing;
 
@@ -94,11 +97,14 @@ pub(crate) use convert::{bare, negative, retyped};
 pub use domain::check_domain;
 pub(crate) use expr::Typed;
 pub(crate) use generated::checked_columns;
+pub(crate) use from::ROWS_FROM;
 pub use generated::{check_conditions, check_generated, computed_of, renamed};
 pub(crate) use name::column_name;
+pub(crate) use merge::merge;
 pub(crate) use procedure::called;
 pub use procedure::check_argument;
 pub(crate) use view::written;
+pub(crate) use variadic::VARIADIC;
 pub(crate) use writing::{changes, modify, whole_change, whole_query};
 
 /// The deepest nesting of expressions.

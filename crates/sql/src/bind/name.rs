@@ -4,6 +4,7 @@
 //! with two candidates is ambiguous; an unknown name is reported with a similar one.
 
 use super::expr::{Typed, typed};
+use super::operators::is_named;
 use super::{Binder, ScopeColumn, folded};
 use crate::error::{SqlError, code, similar};
 use crate::expr::Expr;
@@ -22,6 +23,8 @@ fn given_name(ast: &ast::Expr) -> Option<String> {
     match ast {
         ast::Expr::Identifier(name) => Some(folded(name)),
         ast::Expr::CompoundIdentifier(names) => names.last().map(folded),
+        ast::Expr::BinaryOp { op: ast::BinaryOperator::Overlaps, .. } => fixed("overlaps"),
+        ast::Expr::Function(call) if is_named(call, "values") => fixed("column1"),
         ast::Expr::Function(function) => {
             function.name.0.last().and_then(|part| part.as_ident()).map(folded)
         }

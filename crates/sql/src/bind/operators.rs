@@ -9,6 +9,7 @@
 
 use super::convert::{again, bare};
 use super::dimensions::{has_brackets, nested_literal, of_dimensions};
+use super::each_pattern::{each_pattern, pattern_operator};
 use super::expr::{EXPR_BYTES, Typed, boolean, typed};
 use super::folded;
 use super::json::TEXTS;
@@ -17,7 +18,7 @@ use super::{Binder, DEPTH_MAX};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Arith, Compare, Expr, ListId};
-use crate::functions::{self, ArrayFunc, Func, RegexFunc};
+use crate::functions::{self, ArrayFunc, EachPattern, Func, RegexFunc};
 use crate::types::{Family, SqlType};
 use sqlparser::ast::{self, BinaryOperator};
 
@@ -210,6 +211,9 @@ impl Binder<'_> {
         right: &ast::Expr,
         all: bool,
     ) -> Result<Typed, SqlError> {
+        if let Some(each) = pattern_operator(op) {
+            return each_pattern(self, left, right, EachPattern { all, ..each });
+        }
         let compare = comparison(op)
             .ok_or_else(|| SqlError::unsupported(format!("the operator {op} with ANY or ALL")))?;
         let is_in = compare == Compare::Eq && !all;

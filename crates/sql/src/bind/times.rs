@@ -20,6 +20,55 @@ use crate::functions::{Func, TimeFunc};
 use crate::types::{Family, SqlType, spanned};
 use sqlparser::ast;
 
+/// Binds OVERLAPS. The second value of a side is a time, or the length of the period.
+pub(super) fn overlaps(
+    binder: &mut Binder<'_>,
+    left: &[ast::Expr],
+    right: &[ast::Expr],
+) -> Result<Typed, SqlError> {
+    for (side, which) in [(left, "left"), (right, "right")] {
+        if side.len() != 2 {
+            let message =
+                format!("wrong number of parameters on {which} side of OVERLAPS expression");
+            return Err(SqlError::new(code::SYNTAX, message));
+        }
+    }
+    let mut ends = Vec::with_capacity(4);
+    for [start, end] in [left, right].map(|side| [&side[0], &side[1]]) {
+        let (start, mut end) = (binder.expr(start)?, binder.expr(end)?);
+        if end.ty == SqlType::Interval {
+            let start = super::convert::again(binder, start.clone());
+            end = binder.arith(Arith::Add, start, end)?;
+        }
+        ends.extend([start, end]);
+    }
+    let has = |ty: SqlType| ends.iter().any(|end| end.ty == ty);
+    let ty = if has(SqlType::TimestampTz) {
+        SqlType::TimestampTz
+    } else if has(SqlType::Timestamp) || has(SqlType::Date) {
+        SqlType::Timestamp
+    } else if has(SqlType::TimeTz) {
+        SqlType::TimeTz
+    } else if has(SqlType::Time) {
+        SqlType::Time
+    } else {
+        let types: Vec<SqlType> = ends.iter().map(|end| bare(end.ty)).collect();
+        return Err(match types.iter().all(|ty| *ty == SqlType::Unknown) {
+            true => ambiguous("pg_catalog.overlaps", &types),
+            false => super::json::unknown_function("pg_catalog.overlaps", &ends),
+        });
+    };
+    let family = ty.family();
+    if let Some(other) =
+        ends.iter().find(|end| ![family, Family::Unknown].contains(&end.ty.family()))
+    {
+        return Err(super::operators::no_operator("OVERLAPS", ty, other.ty));
+    }
+    let ends = ends.into_iter().map(|end| binder.coerce(end, ty));
+    let ends = ends.collect::<Result<_, _>>()?;
+    Ok(typed(Expr::Call(Func::Time(TimeFunc::Overlaps), ends), SqlType::Bool))
+}
+
 impl Binder<'_> {
     /// `extract(field from value)`, and `date_part`.
     pub(super) fn extract(&mut self, field: &str, value: Typed) -> Result<Typed, SqlError> {

@@ -18,7 +18,7 @@ use super::{Exec, Row, key_bytes, row_bytes};
 use crate::budget::Held;
 use crate::catalog::Table;
 use crate::datum::Datum;
-use crate::error::SqlError;
+use crate::error::{SqlError, code};
 use crate::expr::Expr;
 use crate::plan::{Change, Select, Source};
 use crate::system::RowChange;
@@ -40,7 +40,7 @@ pub(super) fn change<'a>(
             let keys = exec.keys(plan, &mut held)?;
             keys.into_iter().map(|key| (key, Vec::new())).collect()
         }
-        Some(query) => exec.joined(table, query, &mut held)?,
+        Some(query) => exec.joined(plan, query, &mut held)?,
     };
     let mut locked = Vec::with_capacity(targets.len());
     for (key, _) in &targets {
@@ -50,6 +50,9 @@ pub(super) fn change<'a>(
     let mut locked = locked.into_iter();
     // Of two parts of a statement that write a row, only the first does.
     let is_written = |key: &Key| exec.txn.borrow().is_written_in_view(table.id, key);
+    if plan.once && targets.iter().any(|(key, _)| is_written(key)) {
+        return Err(second_time());
+    }
     targets.retain(|(key, _)| locked.next() == Some(true) && !is_written(key));
     if !targets.is_empty() {
         exec.txn.borrow_mut().look_again();
@@ -83,6 +86,13 @@ pub(super) fn change<'a>(
     }
     super::writing::written(exec, noted)?;
     Ok(count)
+}
+
+/// A row matches several rows of the source of a MERGE.
+fn second_time() -> SqlError {
+    let message = "MERGE command cannot affect row a second time";
+    SqlError::new(code::CARDINALITY_VIOLATION, message)
+        .hint("Ensure that not more than one source row matches any one target row.")
 }
 
 /// The assigned columns of a row, with their old values.
@@ -242,10 +252,11 @@ impl Exec<'_> {
     /// The keys of the rows to change, each with the first matching joined row.
     fn joined(
         &self,
-        table: &Table,
+        plan: &Change,
         query: &Select,
         held: &mut Held<'_>,
     ) -> Result<Vec<(Key, Vec<Datum>)>, SqlError> {
+        let table = &plan.table;
         let (slots, width) = (table.key_slots(), table.width());
         let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
         self.rows(query, &[], &mut |values| {
@@ -255,6 +266,8 @@ impl Exec<'_> {
                 held.add(2 * key_bytes(&key))?;
                 held.add_row(&values[width..])?;
                 found.push((key, values[width..].to_vec()));
+            } else if plan.once {
+                return Err(second_time());
             }
             Ok(ControlFlow::Continue(()))
         })?;

@@ -95,14 +95,14 @@ impl Exec<'_> {
                     }
                     return Ok(Datum::Text(array::joined(a, b, array::first_number(a))));
                 }
-                match (ty, &a) {
-                    // The infinite dates stay.
-                    (SqlType::Date, Datum::Int(i64::MIN | i64::MAX)) => a,
                 if let (Arith::ShiftLeft | Arith::ShiftRight, Datum::Int(a), Datum::Int(by)) =
                     (op, &a, &b)
                 {
                     return Ok(Datum::Int(shifted(*op == Arith::ShiftLeft, *a, *by, *ty)));
                 }
+                match (ty, &a) {
+                    // The infinite dates stay.
+                    (SqlType::Date, Datum::Int(i64::MIN | i64::MAX)) => a,
                     _ => ranged(arith(*op, &a, &b)?, *ty)?,
                 }
             }
@@ -394,9 +394,6 @@ pub(crate) fn arith(op: Arith, a: &Datum, b: &Datum) -> Result<Datum, SqlError> 
     }
 }
 
-fn int_arith(op: Arith, a: i64, b: i64) -> Result<i64, SqlError> {
-    if b == 0 && matches!(op, Arith::Div | Arith::Rem) {
-        return Err(SqlError::new(code::DIVISION_BY_ZERO, "division by zero"));
 /// The bits of an integer of a type, shifted within its width. As at PostgreSQL, only the low bits
 /// of the distance count, and a smallint is shifted as an integer.
 fn shifted(is_left: bool, value: i64, by: i64, ty: SqlType) -> i64 {
@@ -410,6 +407,9 @@ fn shifted(is_left: bool, value: i64, by: i64, ty: SqlType) -> i64 {
     }
 }
 
+fn int_arith(op: Arith, a: i64, b: i64) -> Result<i64, SqlError> {
+    if b == 0 && matches!(op, Arith::Div | Arith::Rem) {
+        return Err(SqlError::new(code::DIVISION_BY_ZERO, "division by zero"));
     }
     let result = match op {
         Arith::Add => a.checked_add(b),

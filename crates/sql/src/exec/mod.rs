@@ -37,7 +37,7 @@ pub(crate) use places::{check_place, of_change, of_insert, of_query};
 pub(crate) use select::Hasher;
 pub(crate) use spread::pair;
 pub(crate) use write::{copies, entry_key, parts_of_entry, row_of, shown_key};
-pub(crate) use writing::{finish, with_writing};
+pub(crate) use writing::{finish, merge, of_parts, with_writing};
 
 use crate::budget::{Budget, Held, ROW_WORK};
 use crate::catalog::Catalog;
@@ -73,6 +73,8 @@ pub(crate) struct Exec<'a> {
     found: RefCell<BTreeMap<usize, Rc<join::Shared<'a>>>>,
     /// Queries of WITH that write.
     writing: &'a [Writing],
+    /// True if several parts of the statement write: their checks come once the last has written.
+    has_parts: bool,
     /// The foreign key actions and checks of the parts of the statement that have written, where
     /// there are several.
     noted: RefCell<Vec<foreign::Noted<'a>>>,
@@ -121,6 +123,7 @@ impl<'a> Exec<'a> {
             found,
             passed: None,
             writing: &[],
+            has_parts: false,
             noted: RefCell::default(),
             sees_newest,
             first_page,

@@ -6,16 +6,33 @@ use super::Exec;
 use super::foreign::Noted;
 use super::join::Shared;
 use crate::error::SqlError;
-use crate::plan::{Modify, Writing};
+use crate::plan::{Merge, Modify, Writing};
 use std::rc::Rc;
 
 /// A statement with these queries of WITH that write. All of its parts see rows as they are
 /// now.
 pub(crate) fn with_writing<'a>(exec: Exec<'a>, writing: &'a [Writing]) -> Exec<'a> {
-    if !writing.is_empty() {
-        exec.txn.borrow_mut().keep_view();
-    }
+    let exec = if writing.is_empty() { exec } else { of_parts(exec) };
     Exec { writing, ..exec }
+}
+
+/// A statement of several parts that write. All of them see rows as they are now.
+pub(crate) fn of_parts(exec: Exec<'_>) -> Exec<'_> {
+    exec.txn.borrow_mut().keep_view();
+    Exec { has_parts: true, ..exec }
+}
+
+/// Carries out the changes of a MERGE; returns the number of changed rows.
+pub(crate) fn merge<'a>(exec: &Exec<'a>, plan: &'a Merge) -> Result<u64, SqlError> {
+    let mut count = 0;
+    let sink = &mut |_: &[_]| Ok(());
+    for action in &plan.actions {
+        count += match action {
+            Modify::Insert(plan) => exec.insert(plan, sink)?,
+            Modify::Update(plan) | Modify::Delete(plan) => exec.change(plan, sink)?,
+        };
+    }
+    Ok(count)
 }
 
 /// The rows that the query with this number returns or has found last. A query that writes runs
@@ -50,7 +67,7 @@ fn write<'a>(exec: &Exec<'a>, writing: &'a Writing) -> Result<Rc<Shared<'a>>, Sq
 /// The end of a part of the statement that writes: its foreign key actions and checks are
 /// carried out now, or at the end of the last part.
 pub(super) fn written<'a>(exec: &Exec<'a>, mut noted: Noted<'a>) -> Result<(), SqlError> {
-    if exec.writing.is_empty() {
+    if !exec.has_parts {
         noted.act(exec)?;
         return exec.settle(&mut noted.checks);
     }

@@ -71,6 +71,8 @@ pub enum TimeFunc {
     ShowSpan,
     /// `to_timestamp` of a text and a pattern.
     ReadMoment,
+    /// OVERLAPS, of the ends of two periods.
+    Overlaps,
 }
 
 impl TimeFunc {
@@ -219,6 +221,33 @@ fn bin(stride: Interval, micros: i64, origin: i64) -> Result<i64, SqlError> {
 ///
 /// # Errors
 /// 22007, 22008, 22015 and others, by the function.
+/// Whether two periods have a time in common, each given by its two ends in any order. A period of
+/// one time has that time; other periods do not have their end. An unknown end makes the result
+/// unknown only where it decides.
+fn overlap(ends: &[Datum]) -> Datum {
+    // The known start first, and an end that is known and not before it.
+    let ordered = |a: &Datum, b: &Datum| match (a.is_null(), b.is_null()) {
+        (true, true) => None,
+        (true, false) => Some((b.clone(), Datum::Null)),
+        (false, false) if a.compare(b).is_gt() => Some((b.clone(), a.clone())),
+        _ => Some((a.clone(), b.clone())),
+    };
+    let [a, b, c, d] = ends else { return Datum::Null };
+    let (Some(first), Some(second)) = (ordered(a, b), ordered(c, d)) else { return Datum::Null };
+    let order = first.0.compare(&second.0);
+    if order.is_eq() {
+        let is_known = !first.1.is_null() && !second.1.is_null();
+        return if is_known { Datum::Bool(true) } else { Datum::Null };
+    }
+    let (early, late) = if order.is_lt() { (first, second) } else { (second, first) };
+    match (early.1.is_null(), late.1.is_null()) {
+        (true, _) => Datum::Null,
+        _ if late.0.compare(&early.1).is_lt() => Datum::Bool(true),
+        (_, true) => Datum::Null,
+        _ => Datum::Bool(false),
+    }
+}
+
 pub(super) fn call(
     func: TimeFunc,
     args: &[Datum],
@@ -241,6 +270,7 @@ pub(super) fn call(
         _ => 0,
     };
     Ok(match func {
+        Overlaps => overlap(args),
         Read => {
             let ty = SqlType::numbered(int(1)).unwrap_or(SqlType::Timestamp);
             crate::text::parse_at(text(0), ty, style, Some(around.begun_us))?

@@ -300,6 +300,205 @@ pub(super) fn without_only(tokens: &mut Vec<TokenWithSpan>) {
         !is_left_out
     });
 }
+/// Writes `VARIADIC array` as a call, and `ROWS FROM` as the name of a function, for the grammar,
+/// which has neither.
+pub(super) fn as_calls(tokens: &mut Vec<TokenWithSpan>) {
+    if !tokens.iter().any(|token| is_word(token, &["variadic", "rows"])) {
+        return;
+    }
+    let signs = std::mem::take(tokens).into_iter();
+    let signs: Vec<_> = signs.filter(|t| !matches!(t.token, Token::Whitespace(_))).collect();
+    // For each open parenthesis, whether VARIADIC is in it.
+    let mut open = Vec::new();
+    let mut at = 0;
+    while at < signs.len() {
+        let sign = &signs[at];
+        let put = |token: Token| TokenWithSpan { token, span: sign.span };
+        let follows =
+            |by: usize, token: &Token| signs.get(at + by).is_some_and(|t| t.token == *token);
+        let is_from = signs.get(at + 1).is_some_and(|next| is_word(next, &["from"]));
+        if is_word(sign, &["variadic"]) && !open.is_empty() && !follows(1, &Token::RParen) {
+            tokens.push(put(Token::make_word(crate::bind::VARIADIC, Some('"'))));
+            tokens.push(put(Token::LParen));
+            if let Some(is_variadic) = open.last_mut() {
+                *is_variadic = true;
+            }
+        } else if is_word(sign, &["rows"]) && is_from && follows(2, &Token::LParen) {
+            tokens.push(put(Token::make_word(crate::bind::ROWS_FROM, Some('"'))));
+            at += 1;
+        } else {
+            match sign.token {
+                Token::LParen => open.push(false),
+                Token::RParen if open.pop() == Some(true) => tokens.push(put(Token::RParen)),
+                _ => {}
+            }
+            tokens.push(sign.clone());
+        }
+        at += 1;
+    }
+}
+
+/// Writes LIKE before ANY and ALL as its operator, for the grammar, which has no queries behind
+/// `LIKE ANY`, and no `LIKE ALL`.
+pub(super) fn like_each(tokens: &mut Vec<TokenWithSpan>) {
+    if !tokens.iter().any(|token| is_word(token, &["like", "ilike"])) {
+        return;
+    }
+    let mut written: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
+    let mut rest = std::mem::take(tokens).into_iter();
+    let mut rest = rest.by_ref().filter(|t| !matches!(t.token, Token::Whitespace(_))).peekable();
+    while let Some(token) = rest.next() {
+        let is_each = rest.peek().is_some_and(|next| is_word(next, &["any", "all", "some"]));
+        if !is_each || !is_word(&token, &["like", "ilike"]) {
+            written.push(token);
+            continue;
+        }
+        let negated = written.last().is_some_and(|before| is_word(before, &["not"]));
+        if negated {
+            written.pop();
+        }
+        let sign = match (negated, is_word(&token, &["ilike"])) {
+            (false, false) => Token::DoubleTilde,
+            (false, true) => Token::DoubleTildeAsterisk,
+            (true, false) => Token::ExclamationMarkDoubleTilde,
+            (true, true) => Token::ExclamationMarkDoubleTildeAsterisk,
+        };
+        written.push(TokenWithSpan { token: sign, span: token.span });
+    }
+    *tokens = written;
+}
+
+/// Writes `CREATE RECURSIVE VIEW v (columns) AS query` as the view over WITH RECURSIVE that it
+/// stands for. False if there are no columns.
+pub(super) fn recursive_view(tokens: &mut Vec<TokenWithSpan>) -> bool {
+    let mut signs: Vec<TokenWithSpan> = std::mem::take(tokens);
+    signs.retain(|token| !matches!(token.token, Token::Whitespace(_)));
+    let Some(word) = signs.iter().position(|token| is_word(token, &["recursive"])) else {
+        return false;
+    };
+    let open = signs.iter().position(|token| token.token == Token::LParen);
+    let close = signs.iter().position(|token| token.token == Token::RParen);
+    let (Some(open), Some(close)) = (open, close) else { return false };
+    let span = signs[word].span;
+    let put = |token: Token| TokenWithSpan { token, span };
+    let key = |word: &str| put(Token::make_keyword(word));
+    let begins_query = signs.get(close + 1).is_some_and(|token| is_word(token, &["as"]));
+    if word + 2 >= open || !begins_query {
+        return false;
+    }
+    let (name, columns) = (signs[word + 2..open].to_vec(), signs[open + 1..close].to_vec());
+    // The query of WITH has the name without its schema.
+    let last = name.last().cloned().into_iter().collect::<Vec<_>>();
+    let mut query: Vec<TokenWithSpan> = signs[close + 2..].to_vec();
+    while query.last().is_some_and(|t| matches!(t.token, Token::EOF | Token::SemiColon)) {
+        query.pop();
+    }
+    let parts = [
+        signs[..word].to_vec(),
+        vec![key("VIEW")],
+        name,
+        vec![key("AS"), key("WITH"), key("RECURSIVE")],
+        last.clone(),
+        vec![put(Token::LParen)],
+        columns.clone(),
+        vec![put(Token::RParen), key("AS"), put(Token::LParen)],
+        query,
+        vec![put(Token::RParen), key("SELECT")],
+        columns,
+        vec![key("FROM")],
+        last,
+    ];
+    *tokens = parts.concat();
+    true
+}
+
+/// The positions of the signs outside of parentheses, without blanks.
+fn outside(tokens: &[TokenWithSpan]) -> Vec<usize> {
+    let mut depth = 0usize;
+    let mut found = Vec::new();
+    for (at, token) in tokens.iter().enumerate() {
+        match token.token {
+            Token::Whitespace(_) => continue,
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.saturating_sub(1),
+            _ if depth == 0 => found.push(at),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Writes `CREATE TABLE .. AS query WITH NO DATA` as a table of a query without rows.
+pub(super) fn without_data(tokens: &mut Vec<TokenWithSpan>) {
+    let signs = outside(tokens);
+    let begins = signs.iter().copied().find(|at| is_word(&tokens[*at], &["as"]));
+    let ends = signs.windows(3).rev().find_map(|at| {
+        let words = ["WITH", "NO", "DATA"];
+        let fits = at.iter().zip(words).all(|(at, word)| is_word(&tokens[*at], &[word]));
+        fits.then_some((at[0], at[2]))
+    });
+    let (Some(begins), Some((from, to))) = (begins, ends) else { return };
+    let span = tokens[from].span;
+    let put = |token: Token| TokenWithSpan { token, span };
+    let limit = [Token::RParen, Token::make_keyword("LIMIT"), Token::Number("0".to_owned(), false)];
+    tokens.splice(from..=to, limit.map(put));
+    tokens.insert(begins + 1, put(Token::LParen));
+}
+
+/// Writes `SELECT .. INTO t ..` as `CREATE TABLE t AS SELECT .. ..`; `None` without INTO.
+pub(super) fn select_into(tokens: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
+    let signs = outside(tokens);
+    let place = signs.iter().position(|at| is_word(&tokens[*at], &["into"]))?;
+    let is_of_change = |at: &usize| is_word(&tokens[*at], &["insert", "merge"]);
+    if place == 0 || is_of_change(&signs[place - 1]) {
+        return None;
+    }
+    let mut next = place + 1;
+    let word =
+        |at: usize, words: &[&str]| signs.get(at).is_some_and(|at| is_word(&tokens[*at], words));
+    let is_temporary = word(next, &["temp", "temporary"]);
+    next += usize::from(is_temporary || word(next, &["unlogged"]));
+    next += usize::from(word(next, &["table"]));
+    let first = next;
+    let is_dot = |at: usize| signs.get(at).is_some_and(|at| tokens[*at].token == Token::Period);
+    next += 1;
+    while is_dot(next) {
+        next += 2;
+    }
+    let (from, to) = (*signs.get(first)?, *signs.get(next - 1)?);
+    let span = tokens[signs[place]].span;
+    let key = |word: &str| TokenWithSpan { token: Token::make_keyword(word), span };
+    let mut written = vec![key("CREATE")];
+    written.extend(is_temporary.then(|| key("TEMPORARY")));
+    written.push(key("TABLE"));
+    written.extend_from_slice(&tokens[from..=to]);
+    written.push(key("AS"));
+    written.extend_from_slice(&tokens[..signs[place]]);
+    written.extend_from_slice(&tokens[to + 1..]);
+    Some(written)
+}
+
+/// Replaces `INSERT DEFAULT VALUES` in a MERGE, which is not in the grammar, by `INSERT VALUES
+/// (DEFAULT)`: a column without a value has its default as well.
+pub(super) fn merge_defaults(tokens: &mut Vec<TokenWithSpan>) {
+    let is_blank = |token: &TokenWithSpan| matches!(token.token, Token::Whitespace(_));
+    let signs: Vec<usize> = (0..tokens.len()).filter(|at| !is_blank(&tokens[*at])).collect();
+    let found = signs.windows(4).filter(|at| {
+        let words = ["THEN", "INSERT", "DEFAULT", "VALUES"];
+        at.iter().zip(words).all(|(at, word)| is_word(&tokens[*at], &[word]))
+    });
+    let found: Vec<(usize, usize)> = found.map(|at| (at[2], at[3])).collect();
+    for (default, values) in found.into_iter().rev() {
+        let word = tokens[default].clone();
+        let sign = |token: Token| TokenWithSpan { token, span: word.span };
+        tokens.splice(
+            values + 1..values + 1,
+            [sign(Token::LParen), word.clone(), sign(Token::RParen)],
+        );
+        tokens.remove(default);
+    }
+}
+
 
 /// Replaces `TABLE t` as a query, which the grammar accepts in some positions only.
 pub(super) fn whole_tables(tokens: &mut Vec<TokenWithSpan>) {

@@ -44,6 +44,15 @@ impl Modify {
     }
 }
 
+/// MERGE: changes of one table, each of which sees its rows as they were before all of them.
+#[derive(Debug)]
+pub struct Merge {
+    /// The table.
+    pub table: Arc<Table>,
+    /// The changes, in the order of their clauses.
+    pub actions: Vec<Modify>,
+}
+
 /// A query of WITH that writes. See the [module documentation](self).
 #[derive(Debug)]
 pub struct Writing {

@@ -103,6 +103,7 @@ pub fn compile_of_body(
         | Action::Insert(_)
         | Action::Update(_)
         | Action::Delete(_)
+        | Action::Merge(_)
         | Action::Call(_) => Ok(compiled),
         _ => Err(refused("this statement")),
     }
