@@ -44,8 +44,14 @@ pub fn backups(options: &[SqlOption]) -> Result<Option<Backups>, SqlError> {
                 });
             }
             "shard_by" | "isolation" | "autopilot" => {}
-            // The slot of a row does not depend on pages, so the fill factor has no effect.
-            "fillfactor" => {}
+            // They are about pages and garbage, which is freed by itself, and have no effect.
+            "fillfactor"
+            | "parallel_workers"
+            | "toast_tuple_target"
+            | "vacuum_index_cleanup"
+            | "vacuum_truncate"
+            | "log_autovacuum_min_duration" => {}
+            name if name.starts_with("autovacuum_") => {}
             _ => return Err(refuse::storage_parameter(option)),
         }
     }

@@ -28,9 +28,9 @@
 //!   SET CONSTRAINTS ALL | name, .. DEFERRED | IMMEDIATE
 //! ```
 //!
-//! VACUUM and ALTER COLUMN .. SET STATISTICS are accepted and have no effect: garbage is freed
-//! without them, and ANALYZE takes samples of one size. Statements whose promise could not be kept
-//! are refused ([`REFUSED`]).
+//! VACUUM is accepted and has no effect, as garbage is freed without it. So are the forms of ALTER
+//! TABLE about statistics and pages: ANALYZE takes samples of one size, and there are no pages.
+//! Statements whose promise could not be kept are refused ([`REFUSED`]).
 
 mod alter;
 mod conflict;
@@ -38,6 +38,7 @@ mod cursor;
 mod design;
 mod domain;
 mod grant;
+mod lacking;
 mod like;
 mod maintain;
 mod procedure;
@@ -60,7 +61,7 @@ pub use grant::{Grant, GrantRoles, NamedRights, RightsStatement, RoleName, Targe
 pub use like::{Including, Like};
 pub use maintain::Maintenance;
 pub use procedure::{NewArgument, NewProcedure, ProcedureChange, ProcedureStatement, Signature};
-use rewrite::{as_table, drop_deferrable, has_partial_action, has_words, is_about_statistics};
+use rewrite::{as_table, drop_deferrable, has_partial_action, has_words, is_about_pages};
 pub(crate) use rewrite::{keeps_keys, needs_as};
 use rewrite::{
     lock_clauses, overriding, plain_arrays, plain_similar, plain_switches, whole_tables,
@@ -268,13 +269,12 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
         let found = procedure::statement(&mut own, text).map_err(|error| refused(error, text))?;
         return found.map(|found| Parsed::Procedure(Box::new(found)));
     }
+    if let Some(nothing) = lacking::check(&tokens)? {
+        return Ok(nothing);
+    }
     rewrite::quote_names(&mut tokens);
     rewrite::drop_collations(&mut tokens)?;
     plain_operators(&mut tokens);
-    // The grammar accepts it in some positions only, and it has no effect anywhere.
-    if has_words(&tokens, &["NULLS", "NOT", "DISTINCT"]) {
-        return Err(SqlError::unsupported("NULLS NOT DISTINCT"));
-    }
     if has_words(&tokens, &["GROUP", "BY", "DISTINCT"]) {
         return Err(SqlError::unsupported("GROUP BY DISTINCT")
             .hint("Write the grouping sets as GROUPING SETS, each once."));
@@ -291,6 +291,10 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
     }
     if first == "MERGE" || first == "WITH" {
         rewrite::merge_defaults(&mut tokens);
+    }
+    // The grammar accepts it in some positions only, and it has no effect anywhere.
+    if has_words(&tokens, &["NULLS", "NOT", "DISTINCT"]) {
+        return Err(SqlError::unsupported("NULLS NOT DISTINCT"));
     }
     if has_words(&tokens, &["WHERE", "CURRENT", "OF"]) {
         return Err(SqlError::unsupported("WHERE CURRENT OF"));
@@ -345,7 +349,7 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
             let found = maintain::statement(tokens).map_err(|error| refused(error, text))?;
             return Ok(Parsed::Maintain(found));
         }
-        ("ALTER", "TABLE") if is_about_statistics(&tokens) => {
+        ("ALTER", "TABLE") if is_about_pages(&tokens) => {
             return Ok(Parsed::Nothing("ALTER TABLE"));
         }
         ("CHECKPOINT", _) => return Ok(Parsed::Design(DesignStatement::Checkpoint)),

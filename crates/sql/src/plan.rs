@@ -640,6 +640,8 @@ pub enum AggregateKind {
     All,
     /// `bool_or`
     Any,
+    /// `bit_and`, `bit_or` and `bit_xor`.
+    Bits(Arith),
     /// `string_agg`, with the separator.
     Join(String),
     /// `array_agg`
@@ -691,12 +693,10 @@ impl Aggregate {
         };
         self.order.iter().skip(keys)
     }
-/// The variance of values.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 }
 
-    /// `bit_and`, `bit_or` and `bit_xor`.
-    Bits(Arith),
+/// The variance of values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Spread {
     /// Of a sample: `var_samp`, not `var_pop`.
     pub is_of_sample: bool,

@@ -530,6 +530,7 @@ impl Binder<'_> {
         }
         let value = if name == "count" { of_any(self, value) } else { value };
         let (number, is_span) = (ty.family() == Family::Number, ty == SqlType::Interval);
+        let is_int = matches!(ty, SqlType::Int2 | SqlType::Int4 | SqlType::Int8);
         if let "min" | "max" = name {
             check_order(ty)?;
             if matches!(ty, SqlType::Bool | SqlType::Bytea | SqlType::Uuid | SqlType::Jsonb) {
@@ -551,6 +552,9 @@ impl Binder<'_> {
             "max" => (AggregateKind::Max, bare_text(ty)),
             "bool_and" | "every" if ty == SqlType::Bool => (AggregateKind::All, SqlType::Bool),
             "bool_or" if ty == SqlType::Bool => (AggregateKind::Any, SqlType::Bool),
+            "bit_and" if is_int => (AggregateKind::Bits(Arith::BitAnd), bare(ty)),
+            "bit_or" if is_int => (AggregateKind::Bits(Arith::BitOr), bare(ty)),
+            "bit_xor" if is_int => (AggregateKind::Bits(Arith::BitXor), bare(ty)),
             "string_agg" => {
                 let between = self.expr(args[1])?;
                 let Expr::Const(Datum::Text(between)) = self.coerce(between, SqlType::Text)? else {
@@ -571,7 +575,6 @@ impl Binder<'_> {
                 let member = vec![key, self.json_of(value)?];
                 let kind = AggregateKind::Json(["{ ", ", ", " }"]);
                 let of = Some(Expr::Call(Func::Json(JsonFunc::Member), member));
-        let is_int = matches!(ty, SqlType::Int2 | SqlType::Int4 | SqlType::Int8);
                 return Ok(Aggregate { kind, of, distinct, filter, order, ty: SqlType::Json });
             }
             "array_agg" => {
@@ -593,9 +596,6 @@ impl Binder<'_> {
         };
         let value =
             if ty == SqlType::Unknown { self.coerce(value, SqlType::Text)? } else { value.expr };
-            "bit_and" if is_int => (AggregateKind::Bits(Arith::BitAnd), bare(ty)),
-            "bit_or" if is_int => (AggregateKind::Bits(Arith::BitOr), bare(ty)),
-            "bit_xor" if is_int => (AggregateKind::Bits(Arith::BitXor), bare(ty)),
         Ok(Aggregate { kind, of: Some(value), distinct, filter, order, ty: result })
     }
 
@@ -836,6 +836,7 @@ pub(super) fn is_function(binder: &mut Binder<'_>, name: &str) -> bool {
     };
     is_of_type
         || is_aggregate(name)
+        || needs_group(name)
         || is_set_function(name)
         || is_window_function(name)
         || (0..=MOST_ARGUMENTS).any(&mut is_called)
@@ -854,6 +855,9 @@ pub(super) fn is_aggregate(name: &str) -> bool {
                 | "bool_and"
                 | "bool_or"
                 | "every"
+                | "bit_and"
+                | "bit_or"
+                | "bit_xor"
                 | "string_agg"
                 | "array_agg"
                 | "json_agg"
@@ -862,7 +866,3 @@ pub(super) fn is_aggregate(name: &str) -> bool {
                 | "jsonb_object_agg"
         )
 }
-                | "bit_and"
-                | "bit_or"
-                | "bit_xor"
-        || needs_group(name)

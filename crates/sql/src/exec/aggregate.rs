@@ -302,6 +302,7 @@ impl State {
             AggregateKind::Any => {
                 Datum::Bool(before.as_bool() == Some(true) || value.as_bool() == Some(true))
             }
+            AggregateKind::Bits(op) => super::arith(*op, &before, &value)?,
             AggregateKind::Join(between) => joined(before, between, &value, held)?,
             AggregateKind::Json([_, between, _]) => joined(before, between, &value, held)?,
             AggregateKind::Array
@@ -354,7 +355,6 @@ impl State {
 fn joined(
     before: Datum,
     between: &str,
-            AggregateKind::Bits(op) => super::arith(*op, &before, &value)?,
     value: &Datum,
     held: &mut Held<'_>,
 ) -> Result<Datum, SqlError> {

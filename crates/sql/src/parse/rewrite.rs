@@ -248,10 +248,26 @@ pub(super) fn drop_deferrable(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// True if the statement is `ALTER TABLE .. ALTER COLUMN c SET STATISTICS n`.
-pub(super) fn is_about_statistics(tokens: &[TokenWithSpan]) -> bool {
-    let is_comma = |token: &TokenWithSpan| token.token == Token::Comma;
-    has_words(tokens, &["SET", "STATISTICS"]) && !tokens.iter().any(is_comma)
+/// True if the statement is an ALTER TABLE with one action, about statistics, pages or the order of
+/// rows in them. There are no pages, and ANALYZE takes samples of one size.
+pub(super) fn is_about_pages(tokens: &[TokenWithSpan]) -> bool {
+    const ACTIONS: [&[&str]; 5] = [
+        &["SET", "STATISTICS"],
+        &["SET", "STORAGE"],
+        &["SET", "COMPRESSION"],
+        &["SET", "WITHOUT", "CLUSTER"],
+        &["CLUSTER", "ON"],
+    ];
+    let signs = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
+    let signs: Vec<&TokenWithSpan> = signs.collect();
+    let estimates = ["n_distinct", "n_distinct_inherited"];
+    let is_estimate = signs.windows(3).any(|three| {
+        is_word(three[0], &["set", "reset"])
+            && three[1].token == Token::LParen
+            && is_word(three[2], &estimates)
+    });
+    let is_one = !signs.iter().any(|token| token.token == Token::Comma);
+    is_one && (is_estimate || ACTIONS.iter().any(|words| has_words(tokens, words)))
 }
 
 /// Turns `ALTER SEQUENCE` or `ALTER VIEW` into `ALTER TABLE`.
@@ -284,22 +300,6 @@ pub(super) fn overriding(tokens: &mut Vec<TokenWithSpan>) -> Option<Overriding> 
     Some(overriding)
 }
 
-/// Removes ONLY before the name of a table: no table inherits from another, so it changes nothing.
-pub(super) fn without_only(tokens: &mut Vec<TokenWithSpan>) {
-    const BEFORE: [Keyword; 5] =
-        [Keyword::FROM, Keyword::JOIN, Keyword::UPDATE, Keyword::USING, Keyword::TABLE];
-    let mut may_follow = false;
-    tokens.retain(|token| {
-        let word = match &token.token {
-            Token::Whitespace(_) => return true,
-            Token::Word(word) if word.quote_style.is_none() => word.keyword,
-            _ => Keyword::NoKeyword,
-        };
-        let is_left_out = may_follow && word == Keyword::ONLY;
-        may_follow = BEFORE.contains(&word) || token.token == Token::Comma;
-        !is_left_out
-    });
-}
 /// Writes `VARIADIC array` as a call, and `ROWS FROM` as the name of a function, for the grammar,
 /// which has neither.
 pub(super) fn as_calls(tokens: &mut Vec<TokenWithSpan>) {
@@ -499,6 +499,22 @@ pub(super) fn merge_defaults(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
+/// Removes ONLY before the name of a table: no table inherits from another, so it changes nothing.
+pub(super) fn without_only(tokens: &mut Vec<TokenWithSpan>) {
+    const BEFORE: [Keyword; 5] =
+        [Keyword::FROM, Keyword::JOIN, Keyword::UPDATE, Keyword::USING, Keyword::TABLE];
+    let mut may_follow = false;
+    tokens.retain(|token| {
+        let word = match &token.token {
+            Token::Whitespace(_) => return true,
+            Token::Word(word) if word.quote_style.is_none() => word.keyword,
+            _ => Keyword::NoKeyword,
+        };
+        let is_left_out = may_follow && word == Keyword::ONLY;
+        may_follow = BEFORE.contains(&word) || token.token == Token::Comma;
+        !is_left_out
+    });
+}
 
 /// Replaces `TABLE t` as a query, which the grammar accepts in some positions only.
 pub(super) fn whole_tables(tokens: &mut Vec<TokenWithSpan>) {
