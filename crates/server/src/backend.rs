@@ -19,7 +19,7 @@ use crate::numbers::{NUMBERS, Numbers};
 use crate::snapshots::{Exported, Exports};
 use crate::tally::{RolledBack, Tally};
 use crate::temporary::Temporaries;
-use isomer_cluster::open::first_ordered_read;
+use isomer_cluster::open::{first_ordered_read, reach_of};
 use isomer_cluster::{
     CancelToken, Error, Expect, Failure, Isolation, Lack, LockMode, LogError, OpenDatabaseError,
     OpenError, OpenTransaction, Ran, Refusal, Savepoint, share_snapshot,
@@ -425,6 +425,10 @@ impl Transaction for Backend {
 
     fn count(&mut self, table: TableId, change: RowChange) {
         self.tally.changed(table, change);
+    }
+
+    fn rows_shipped(&self) -> u64 {
+        reach_of(&self.txn).1
     }
 
     fn scan_newest(

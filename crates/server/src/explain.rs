@@ -1,97 +1,280 @@
-//! EXPLAIN: the access paths of a statement, the sites of its rows, and its locks.
+//! EXPLAIN: a statement's plan as a [tree] of PostgreSQL's nodes.
 //!
-//! Subqueries have numbers. They are listed after the sources of the query that contains them, with
-//! their evaluation strategy. With statistics, a source shows the estimated rows after its join:
-//! `(rows=9)`. EXPLAIN ANALYZE runs the statement, and reports the costs of subqueries and the rows
-//! that each source has passed on in all its runs: `(actual rows=7)`.
+//! ```text
+//!   steps 1, 2, 3 of a query     ─▶     Nested Loop            rows after step 3
+//!                                         ->  Hash Join        rows after step 2
+//!                                               ->  step 1
+//!                                               ->  Hash ->  step 2
+//!                                         ->  step 3
+//! ```
+//!
+//! Properties with names of our own show the rest: the partitions of a source and their sites,
+//! locks, where a change commits, how the answers of a subquery are found, and the rows that came
+//! from other processes.
+//!
+//! [`query`] has the nodes of queries, [`access`] the conditions of access paths.
+
+mod access;
+mod query;
+pub(crate) mod tree;
 
 use crate::engine::Engine;
-use isomer_design::{Direction, SiteId};
+use isomer_design::SiteId;
+use isomer_sql::SqlType;
 use isomer_sql::catalog::{Table, quoted};
-use isomer_sql::expr::{Compare, Expr};
+use isomer_sql::expr::Expr;
 use isomer_sql::plan::{
-    Access, Asks, Change, Inner, Insert, Modify, Only, Select, Source, Step, Way, Writing,
+    Change, Conflict, Hashed, Inner, Insert, Modify, Named, Returning, Source, Way, Writing,
 };
-use isomer_sql::statement::{Action, Cost, Costs};
-use isomer_sql::transaction::LockKind;
+use isomer_sql::shown::Names;
+use isomer_sql::statement::{Action, Costs, Explains, NodeCounts};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::sync::Arc;
+use tree::{Actual, Child, Node, Property, Subplan, Tree, Value};
 
-/// The lines of a plan, with its costs and duration if known.
+/// The tree of a plan, with the counts of its execution if it has run.
 pub(crate) fn explain(
     engine: &Engine,
-    action: &Action,
-    writing: &[Writing],
-    costs: Option<(&Costs, Option<Duration>)>,
-) -> Vec<String> {
-    let mut lines = Vec::new();
-    let explain = &Explain { engine, writing, costs: costs.map(|(costs, _)| costs) };
-    match action {
-        Action::Select(plan) => select(explain, plan, 0, &mut lines),
-        Action::Insert(plan) => insert(explain, plan, &mut lines),
-        Action::Update(plan) | Action::Delete(plan) => change(explain, plan, &mut lines),
-        _ => {}
+    explains: Explains,
+    (action, writing): (&Action, &[Writing]),
+    costs: Option<&Costs>,
+) -> Tree {
+    let mut walk = Walk {
+        engine,
+        explains,
+        costs,
+        shown: BTreeSet::new(),
+        found: writing.iter().map(|one| (one.number, one.name.clone())).collect(),
+        ctes: BTreeMap::new(),
+        writing: writing.iter().map(|one| one.number).collect(),
+        is_locking: matches!(action, Action::Select(plan) if plan.lock.is_some()),
+    };
+    let mut root = match action {
+        Action::Select(plan) => walk.select(plan, &[]),
+        Action::Insert(plan) => walk.insert(plan),
+        Action::Update(plan) | Action::Delete(plan) => walk.change(plan),
+        other => unreachable!("{other:?} has no plan"),
+    };
+    for one in writing {
+        let node = match &one.modify {
+            Modify::Insert(plan) => walk.insert(plan),
+            Modify::Update(plan) | Modify::Delete(plan) => walk.change(plan),
+        };
+        walk.add_cte(one.number, &one.name, node);
     }
-    for writing in writing {
-        let mut part = Vec::new();
-        match &writing.modify {
-            Modify::Insert(plan) => insert(explain, plan, &mut part),
-            Modify::Update(plan) | Modify::Delete(plan) => change(explain, plan, &mut part),
+    if let Some(costs) = costs {
+        match action {
+            Action::Select(_) => {
+                root.actual.get_or_insert(Actual { rows: costs.rows, loops: 1 });
+            }
+            _ => root.set("Rows Changed", Some(Value::Count(costs.rows))),
         }
-        lines.push(format!("Query {}, once for all", writing.name));
-        lines.extend(part.iter().map(|line| format!("  {line}")));
     }
-    if let Some((costs, took)) = costs {
-        lines.push(format!("Rows: {}", costs.rows));
-        let time =
-            |took: Duration| format!("Execution time: {:.3} ms", took.as_secs_f64() * 1000.0);
-        lines.extend(took.map(time));
-    }
-    lines
+    root.add(walk.ctes.into_values().collect());
+    Tree { root, facts: Vec::new() }
 }
 
-fn insert(explain: &Explain<'_>, plan: &Insert, lines: &mut Vec<String>) {
-    lines.push(format!("Insert on {}", plan.table.name));
-    place(explain.engine, plan.table.id, &plan.table.name, 1, lines);
-    lines.push("  locks: the key of each new row".to_owned());
-    lines.push(commit(explain.engine, &plan.table));
-    for index in plan.table.maintained() {
-        lines.push(format!("  keeps index {}", index.name));
-    }
-    lines.extend(beside(&plan.table));
-    select(explain, &plan.source, 1, lines);
-}
-
-fn change(explain: &Explain<'_>, plan: &Change, lines: &mut Vec<String>) {
-    let verb = if plan.set.is_some() { "Update" } else { "Delete" };
-    lines.push(format!("{verb} on {}", plan.table.name));
-    step(explain, &plan.step, false, 1, lines);
-    lines.push("  locks: each row found".to_owned());
-    lines.push(commit(explain.engine, &plan.table));
-    lines.extend(beside(&plan.table));
-    let set = plan.set.iter().flatten().map(|(_, value)| value);
-    let shown = plan.returning.iter().flat_map(|returning| &returning.project);
-    inner_queries(explain, plan.step.on.iter().chain(set).chain(shown), 1, lines);
-}
-
-/// The subject of an EXPLAIN, and its costs.
-struct Explain<'e> {
+/// The walk over a plan.
+struct Walk<'e> {
     engine: &'e Engine,
-    /// The queries of WITH that write.
-    writing: &'e [Writing],
+    explains: Explains,
     costs: Option<&'e Costs>,
+    /// The subqueries that are shown already: copies of an expression share them.
+    shown: BTreeSet<usize>,
+    /// The names of the queries whose rows are read as [`Source::Found`].
+    found: BTreeMap<usize, String>,
+    /// The queries of WITH whose rows are kept, by their numbers. They are children of the root.
+    ctes: BTreeMap<usize, Child>,
+    /// The numbers of queries of WITH that write.
+    writing: BTreeSet<usize>,
+    /// Rows may be found under their locks, where they are not counted.
+    is_locking: bool,
 }
 
-/// The subqueries of expressions, each once.
-fn inner_queries<'x>(
-    explain: &Explain<'_>,
-    exprs: impl Iterator<Item = &'x Expr>,
-    depth: usize,
-    lines: &mut Vec<String>,
-) {
-    let mut found: BTreeMap<usize, Inner> = BTreeMap::new();
-    exprs.for_each(|expr| find(expr, &mut found));
-    found.values().for_each(|inner| inner_query(explain, inner, depth, lines));
+impl Walk<'_> {
+    fn insert(&mut self, plan: &Insert) -> Node {
+        let mut node = self.modify("Insert", &plan.table);
+        node.set("Locks", Some(text("the key of each new row")));
+        node.set("Commits At", Some(commits_at(self.engine, &plan.table)));
+        let indexes: Vec<String> = plan.table.maintained().map(|one| one.name.clone()).collect();
+        node.set("Indexes", (!indexes.is_empty()).then_some(Value::List(indexes)));
+        node.set("Also Stored By", beside(&plan.table));
+        if let Some(conflict) = &plan.conflict {
+            self.conflict(plan, conflict, &mut node);
+        }
+        let source = self.select(&plan.source, &[]);
+        let mut node = node.over(source);
+        node.estimate = None;
+        self.returning(&plan.table, plan.returning.as_ref(), &mut node);
+        node
+    }
+
+    fn conflict(&mut self, plan: &Insert, conflict: &Conflict, node: &mut Node) {
+        let resolution = if conflict.set.is_some() { "UPDATE" } else { "NOTHING" };
+        node.set("Conflict Resolution", Some(text(resolution)));
+        if !conflict.any {
+            let indexes = conflict.indexes.iter().map(|index| index.name.clone());
+            let mut arbiters: Vec<String> = indexes.collect();
+            if arbiters.is_empty() {
+                arbiters.push(plan.table.key_name.clone());
+            }
+            node.set("Conflict Arbiter Indexes", Some(Value::List(arbiters)));
+        }
+        if let Some((set, condition)) = &conflict.set {
+            let own = Source::Table(plan.table.clone()).columns();
+            let mut names = qualified(&plan.table.name, &own);
+            names.row.extend(qualified("excluded", &own).row);
+            node.set("Conflict Filter", condition.as_ref().map(|one| Value::Text(names.text(one))));
+            let exprs = set.iter().map(|(_, value)| value).chain(condition);
+            let children = self.subplans(exprs, &names);
+            node.add(children);
+        }
+    }
+
+    fn change(&mut self, plan: &Change) -> Node {
+        let verb = if plan.set.is_some() { "Update" } else { "Delete" };
+        let mut node = self.modify(verb, &plan.table);
+        node.set("Locks", Some(text("each row found")));
+        node.set("Commits At", Some(commits_at(self.engine, &plan.table)));
+        node.set("Also Stored By", beside(&plan.table));
+        let columns = Source::Table(plan.table.clone()).columns();
+        let (source, names) = match &plan.joined {
+            None => {
+                let steps = std::slice::from_ref(&plan.step);
+                let names = Names::of_steps(steps, self.explains.is_verbose, Vec::new());
+                (self.single(&plan.step, &names), names)
+            }
+            Some(joined) => {
+                let mut names = qualified(&plan.step.alias, &columns);
+                let own = Names::of_steps(&joined.steps, true, Vec::new());
+                names.row.resize(plan.table.width(), ("row_id".to_owned(), SqlType::Int8));
+                let beside = joined.project.iter().skip(names.row.len());
+                names.row.extend(beside.map(|expr| own.named(expr)));
+                (self.select(joined, &[]), names)
+            }
+        };
+        let mut node = node.over(source);
+        node.estimate = None;
+        let set = plan.set.iter().flatten().map(|(_, value)| value);
+        let children = self.subplans(set, &names);
+        node.add(children);
+        self.returning_over(&names, plan.returning.as_ref(), &mut node);
+        node
+    }
+
+    fn modify(&self, verb: &str, table: &Table) -> Node {
+        let mut node = Node::new("ModifyTable", format!("{verb} on {}", self.table_name(table)));
+        node = node.part("Operation", verb).part("Relation Name", &*table.name);
+        if self.explains.is_verbose { node.part("Schema", &*table.schema_name) } else { node }
+    }
+
+    fn returning(&mut self, table: &Arc<Table>, returning: Option<&Returning>, node: &mut Node) {
+        let names = qualified(&table.name, &Source::Table(table.clone()).columns());
+        self.returning_over(&names, returning, node);
+    }
+
+    fn returning_over(&mut self, names: &Names, returning: Option<&Returning>, node: &mut Node) {
+        let Some(returning) = returning else { return };
+        if self.explains.is_verbose {
+            let output = returning.project.iter().map(|expr| names.text(expr)).collect();
+            node.set("Output", Some(Value::List(output)));
+        }
+        let children = self.subplans(returning.project.iter(), names);
+        node.add(children);
+    }
+
+    /// The subqueries in expressions that are not shown yet.
+    fn subplans<'x>(&mut self, exprs: impl Iterator<Item = &'x Expr>, names: &Names) -> Vec<Child> {
+        let mut found = BTreeMap::new();
+        exprs.for_each(|expr| find(expr, &mut found));
+        found.retain(|number, _| self.shown.insert(*number));
+        found.values().map(|inner| self.subplan(inner, names)).collect()
+    }
+
+    fn subplan(&mut self, inner: &Inner, names: &Names) -> Child {
+        let evaluation = match &inner.inside.way {
+            Way::Each => "for each row".to_owned(),
+            Way::Remembered if inner.args.is_empty() => "once".to_owned(),
+            Way::Remembered if inner.args.len() == 1 => "once for each different value".to_owned(),
+            Way::Remembered => format!("once for each different {} values", inner.args.len()),
+            Way::Hashed(hashed) => hashed_by(hashed),
+        };
+        let known = self.costs.map(|costs| {
+            let cost = costs.inner.iter().find(|(number, _)| *number == inner.number);
+            cost.map_or_else(Default::default, |(_, cost)| *cost)
+        });
+        let given: Vec<_> = inner.args.iter().map(|arg| names.outer(arg)).collect();
+        // A query that is hashed only after some runs may never have been.
+        let is_hashed = |hashed: &Hashed| {
+            let ran = |address| self.counts(address).is_some_and(|counts| counts.loops > 0);
+            ran(hashed.query.address()) || !ran(inner.inside.query.address())
+        };
+        let query = match &inner.inside.way {
+            Way::Hashed(hashed) if is_hashed(hashed) => &hashed.query,
+            _ => &inner.inside.query,
+        };
+        let subplan =
+            Subplan { name: inner.shown_name(), evaluation: Some(evaluation), cost: known };
+        let relationship = if inner.is_initial() { "InitPlan" } else { "SubPlan" };
+        Child { relationship, subplan: Some(subplan), node: self.select(query, &given) }
+    }
+
+    /// Notes a query of WITH whose rows are kept.
+    fn cte(&mut self, named: &Named) {
+        if self.ctes.contains_key(&named.number) {
+            return;
+        }
+        let node = match &named.recursion {
+            None => self.select(&named.query, &[]),
+            Some(recursion) => {
+                self.found.insert(named.number, named.name.clone());
+                let first = self.select(&named.query, &[]);
+                let mut node = Node::new("Recursive Union", "Recursive Union").over(first);
+                node.estimate = None;
+                let term = self.select(&recursion.term, &[]);
+                node.children.push(Child { relationship: "Inner", subplan: None, node: term });
+                node
+            }
+        };
+        self.add_cte(named.number, &named.name, node);
+    }
+
+    fn add_cte(&mut self, number: usize, name: &str, node: Node) {
+        let subplan = Subplan { name: format!("CTE {name}"), evaluation: None, cost: None };
+        let child = Child { relationship: "InitPlan", subplan: Some(subplan), node };
+        self.ctes.insert(number, child);
+    }
+
+    /// The counts of a step or a query, if the statement has run.
+    fn counts(&self, address: usize) -> Option<NodeCounts> {
+        let found = self.costs?.nodes.get(&address).copied();
+        if self.is_locking { found } else { Some(found.unwrap_or_default()) }
+    }
+
+    fn table_name(&self, table: &Table) -> String {
+        let name = quoted(&table.name);
+        if self.explains.is_verbose {
+            format!("{}.{name}", quoted(&table.schema_name))
+        } else {
+            name
+        }
+    }
+
+    fn estimate(&self, rows: Option<f64>) -> Option<f64> {
+        rows.filter(|_| self.explains.has_estimates)
+    }
+}
+
+fn hashed_by(hashed: &Hashed) -> String {
+    let by = match hashed.by.len() {
+        1 => "hashed by 1 key".to_owned(),
+        keys => format!("hashed by {keys} keys"),
+    };
+    match hashed.after {
+        0 => by,
+        1 => format!("{by} after 1 run"),
+        runs => format!("{by} after {runs} runs"),
+    }
 }
 
 fn find(expr: &Expr, found: &mut BTreeMap<usize, Inner>) {
@@ -101,244 +284,15 @@ fn find(expr: &Expr, found: &mut BTreeMap<usize, Inner>) {
     expr.children(&mut |child| find(child, found));
 }
 
-fn inner_query(explain: &Explain<'_>, inner: &Inner, depth: usize, lines: &mut Vec<String>) {
-    let asks = match inner.asks {
-        Asks::Value => "its value",
-        Asks::Array => "an array",
-        Asks::Exists => "whether it has rows",
-        Asks::Any(Compare::Eq) => "whether a value is among its rows",
-        Asks::Any(_) => "whether a comparison with one of its rows is true",
-    };
-    let way = match &inner.inside.way {
-        Way::Each => "each time".to_owned(),
-        Way::Remembered if inner.args.is_empty() => "once".to_owned(),
-        Way::Remembered => format!("once for the same {}", counted(inner.args.len(), "value")),
-        Way::Hashed(hashed) => {
-            let after = match hashed.after {
-                0 => String::new(),
-                runs => format!(", after {}", counted(runs, "run")),
-            };
-            format!("by a hash of {}{after}", counted(hashed.by.len(), "key"))
-        }
-    };
-    let pad = "  ".repeat(depth);
-    let number = inner.number;
-    lines.push(format!("{pad}Query {number} for {asks}, {way}"));
-    if let Some(costs) = explain.costs {
-        let known = costs.inner.iter().find(|(other, _)| *other == number);
-        let cost = known.map_or(Cost::default(), |(_, cost)| *cost);
-        lines.push(format!(
-            "{pad}  cost: asked {}, ran {}, remembers {} in {} bytes",
-            counted(cost.asked, "time"),
-            counted(cost.runs, "time"),
-            counted(cost.remembered, "answer"),
-            cost.bytes
-        ));
-    }
-    let query = match &inner.inside.way {
-        Way::Hashed(hashed) => &hashed.query,
-        _ => &inner.inside.query,
-    };
-    select(explain, query, depth + 1, lines);
+/// The columns of a table under a name.
+fn qualified(name: &str, columns: &[(String, SqlType)]) -> Names {
+    let row =
+        columns.iter().map(|(column, ty)| (format!("{}.{}", quoted(name), quoted(column)), *ty));
+    Names::new(row.collect(), Vec::new())
 }
 
-/// The expressions of a query, without those of the queries among its sources.
-fn own_exprs(plan: &Select) -> impl Iterator<Item = &Expr> {
-    let sources = plan.steps.iter().flat_map(|step| match &step.source {
-        Source::Values(rows) => rows.iter().flatten().collect(),
-        Source::Set(call) => call.args.iter().collect(),
-        Source::Lateral(args, _) => args.iter().collect(),
-        _ => Vec::new(),
-    });
-    let on = plan.steps.iter().flat_map(|step| &step.on);
-    let groups = plan.group.iter().flat_map(|group| {
-        let of = group.aggregates.iter().flat_map(|one| one.of.iter().chain(&one.filter));
-        group.keys.iter().chain(&group.having).chain(of)
-    });
-    let mut inside: Vec<&Expr> = Vec::new();
-    plan.windows.iter().for_each(|window| window.exprs(&mut |expr| inside.push(expr)));
-    let shown = plan.project.iter().chain(&plan.limit).chain(&plan.offset);
-    sources.chain(on).chain(&plan.filter).chain(groups).chain(inside).chain(shown)
-}
-
-fn counted(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
-}
-
-fn select(explain: &Explain<'_>, plan: &Select, depth: usize, lines: &mut Vec<String>) {
-    let pad = "  ".repeat(depth);
-    let mut inner = depth;
-    let mut outer = |lines: &mut Vec<String>, what: String| {
-        lines.push(format!("{}{what}", "  ".repeat(inner)));
-        inner += 1;
-    };
-    if plan.limit.is_some() || plan.offset.is_some() {
-        outer(lines, "Limit".to_owned());
-    }
-    if let Some(lock) = plan.lock {
-        let of: Vec<&str> = plan.locked.iter().map(|source| &*source.table.name).collect();
-        let of = if of.is_empty() { String::new() } else { format!(" of {}", of.join(", ")) };
-        let kind = match lock.kind {
-            LockKind::KeyShare => "key share",
-            LockKind::Shared => "shared",
-            LockKind::NoKeyUpdate => "no key update",
-            LockKind::Exclusive => "exclusive",
-            LockKind::Present => "present",
-            LockKind::Deletion => "deletion",
-        };
-        outer(lines, format!("Lock rows{of}, {kind}"));
-    }
-    if !plan.order.is_empty() && !plan.sorted {
-        outer(lines, "Sort".to_owned());
-    }
-    if plan.distinct {
-        outer(lines, "Unique".to_owned());
-    }
-    for window in plan.windows.iter().rev() {
-        let (by, order) = (window.partition.len(), window.order.len());
-        let calls = counted(window.calls.len(), "function");
-        outer(lines, format!("Window by {by} keys, sorted by {order}, {calls}"));
-    }
-    if let Some(group) = &plan.group {
-        outer(
-            lines,
-            format!(
-                "Group by {} keys, {} aggregates{}",
-                group.keys.len(),
-                group.aggregates.len(),
-                if group.first { ", of the first row" } else { "" }
-            ),
-        );
-    }
-    if plan.steps.is_empty() {
-        lines.push(format!("{pad}Result"));
-    }
-    for (at, one) in plan.steps.iter().enumerate() {
-        step(explain, one, true, inner + at, lines);
-    }
-    inner_queries(explain, own_exprs(plan), inner + plan.steps.len(), lines);
-    if let Some(other) = &plan.other {
-        let all = if other.all { ", all" } else { "" };
-        lines.push(format!("{}{:?}{all}", "  ".repeat(depth + 1), other.with));
-        select(explain, &other.query, depth + 2, lines);
-    }
-}
-
-/// A source of a query. The rows of one that is changed are not counted.
-fn step(
-    explain: &Explain<'_>,
-    step: &Step,
-    is_counted: bool,
-    depth: usize,
-    lines: &mut Vec<String>,
-) {
-    let pad = "  ".repeat(depth);
-    let is_by_hash = step.kept && !step.hash.is_empty();
-    let join = match (step.only, step.left, step.right) {
-        (Some(Only::Matched), ..) if is_by_hash => "Hash Semi Join, ",
-        (Some(Only::Matched), ..) => "Nested Loop Semi Join, ",
-        (Some(Only::Unmatched), ..) if is_by_hash => "Hash Anti Join, ",
-        (Some(Only::Unmatched), ..) => "Nested Loop Anti Join, ",
-        (None, true, true) => "Full join, ",
-        (None, true, false) => "Left join, ",
-        (None, false, true) => "Right join, ",
-        (None, false, false) => "",
-    };
-    let first = lines.len();
-    match &step.source {
-        Source::Table(table) => {
-            let by = finder(table, &step.access);
-            let how = match step.access.spans.as_slice() {
-                [] if !step.access.any.is_empty() => {
-                    let arms: Vec<String> =
-                        step.access.any.iter().map(|arm| finder(table, arm)).collect();
-                    format!("Rows by any of {}", arms.join(", "))
-                }
-                [] if step.access.index.is_some() => format!("Rows by {by}"),
-                [] if !step.hash.is_empty() && depth > 0 => "All rows, by a hash,".to_owned(),
-                [] => "All rows".to_owned(),
-                [span] if span.each.is_some() => format!("Rows by {by}, a span for each element"),
-                [span]
-                    if span.prefix.len() == table.key_slots().len()
-                        && step.access.index.is_none() =>
-                {
-                    format!("Row by {by}")
-                }
-                [_] => format!("Rows by {by}"),
-                spans => format!("Rows by {by}, {} spans", spans.len()),
-            };
-            let way = match step.access.way {
-                Direction::Forward => "",
-                Direction::Backward => ", backward",
-            };
-            lines.push(format!("{pad}{join}{how} on {}{way}", table.name));
-            let arms = step.access.any.iter().flat_map(|arm| arm.spans.first());
-            for span in step.access.spans.first().into_iter().chain(arms) {
-                let mut parts: Vec<String> = span.prefix.iter().map(show).collect();
-                if span.lower.is_some() || span.upper.is_some() {
-                    let from = span.lower.as_ref().map_or(String::new(), |(expr, _)| show(expr));
-                    let to = span.upper.as_ref().map_or(String::new(), |(expr, _)| show(expr));
-                    parts.push(format!("{from}..{to}"));
-                }
-                if let Some((_, pattern)) = &span.starts {
-                    parts.push(format!("begins as {}", show(pattern)));
-                }
-                if span.known {
-                    parts.push("not null".to_owned());
-                }
-                lines.push(format!("{pad}  span: [{}]", parts.join(", ")));
-            }
-            place(explain.engine, table.id, &table.name, depth + 1, lines);
-        }
-        Source::System(system) => lines.push(format!("{pad}{join}System table {system:?}")),
-        Source::Query(query) => {
-            lines.push(format!("{pad}{join}Query"));
-            select(explain, query, depth + 1, lines);
-        }
-        Source::Lateral(args, query) => {
-            let given = counted(args.len(), "value");
-            lines.push(format!("{pad}{join}Query for each row, given {given}"));
-            select(explain, query, depth + 1, lines);
-        }
-        Source::Named(named) => {
-            let times = if named.is_shared() { ", once for all" } else { "" };
-            lines.push(format!("{pad}{join}Query {}{times}", named.name));
-            select(explain, &named.query, depth + 1, lines);
-            if let Some(recursion) = &named.recursion {
-                lines.push(format!(
-                    "{pad}  and over the rows found last, until there are no new ones"
-                ));
-                select(explain, &recursion.term, depth + 2, lines);
-            }
-        }
-        Source::Found(number, _) => {
-            let writing = explain.writing.iter().find(|writing| writing.number == *number);
-            let whose =
-                writing.map_or("found last".to_owned(), |it| format!("of query {}", it.name));
-            lines.push(format!("{pad}{join}Rows {whose}"));
-        }
-        Source::Values(rows) => lines.push(format!("{pad}{join}Values, {} rows", rows.len())),
-        Source::Set(call) => {
-            let shown: Vec<&str> = call.parts.iter().map(|part| part.func.shown()).collect();
-            lines.push(format!("{pad}{join}{}", shown.join(", ")));
-        }
-    }
-    if let Some(rows) = step.rows {
-        lines[first].push_str(&format!(" (rows={:.0})", rows.max(1.0)));
-    }
-    if let Some(costs) = explain.costs.filter(|_| is_counted) {
-        let passed = costs.passed.get(&step.address()).unwrap_or(&0);
-        lines[first].push_str(&format!(" (actual rows={passed})"));
-    }
-}
-
-/// The key or the index by which an access finds rows.
-fn finder(table: &Table, access: &Access) -> String {
-    match &access.index {
-        Some(index) => format!("index {}", index.name),
-        None if table.shard.is_empty() => format!("key of {}", table.name),
-        None => format!("key ({}) of {}", by(table), table.name),
-    }
+fn text(text: &str) -> Value {
+    Value::Text(text.to_owned())
 }
 
 /// The columns of a table's row key.
@@ -348,58 +302,34 @@ pub(crate) fn by(table: &Table) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// The sites that master the table's partitions.
-fn place(
-    engine: &Engine,
-    id: isomer_design::TableId,
-    name: &str,
-    depth: usize,
-    lines: &mut Vec<String>,
-) {
+/// The partitions of a table, and the sites that master them.
+fn placed(engine: &Engine, table: &Table) -> Option<Property> {
     let design = engine.database().design();
-    let Ok(table) = design.table(id) else { return };
-    let mut sites: Vec<String> =
-        table.partitions().iter().map(|(_, placement)| placement.master.to_string()).collect();
-    let partitions = sites.len();
-    sites.sort();
-    sites.dedup();
-    let pad = "  ".repeat(depth);
-    lines.push(format!("{pad}route: {name} has {partitions} partitions at {}", sites.join(" ")));
+    let table = design.table(table.id).ok()?;
+    let masters: BTreeSet<SiteId> =
+        table.partitions().iter().map(|(_, placement)| placement.master).collect();
+    let sites = masters.iter().map(SiteId::to_string).collect();
+    Some(("Partitions", Value::Placed(table.partitions().len(), sites)))
 }
 
-/// A note for a table with a second layout.
-fn beside(table: &Table) -> Option<String> {
+/// The second layout of a table.
+fn beside(table: &Table) -> Option<Value> {
     let beside = table.beside.as_ref()?;
-    Some(format!("  keeps the rows by ({}) too", by(&beside.layout)))
+    Some(Value::Text(format!("({})", by(&beside.layout))))
 }
 
 /// The sites at which a change of the table and its indexes commits.
-fn commit(engine: &Engine, table: &Table) -> String {
+fn commits_at(engine: &Engine, table: &Table) -> Value {
     let design = engine.database().design();
     let found = table.parts().filter_map(|(id, _)| design.table(id).ok());
     let masters: BTreeSet<SiteId> = found
         .flat_map(|part| part.partitions().iter().map(|(_, placement)| placement.master))
         .collect();
-    match (masters.first(), masters.len()) {
-        (Some(site), 1) => {
-            format!("  commits: at {site}, unless the transaction writes elsewhere too")
-        }
+    Value::Text(match (masters.first(), masters.len()) {
+        (Some(site), 1) => format!("{site}, unless the transaction writes elsewhere too"),
         _ => format!(
-            "  commits: at one site, or over several where the rows are; autopilot is {}",
+            "one site, or over several where the rows are; autopilot is {}",
             engine.autopilot().mode()
         ),
-    }
-}
-
-fn show(expr: &Expr) -> String {
-    match expr {
-        Expr::Const(value) => {
-            isomer_sql::text::format(value, isomer_sql::SqlType::Text).into_owned()
-        }
-        Expr::Param(number) => format!("${}", number + 1),
-        Expr::Column(_) => "a column of a row before".to_owned(),
-        Expr::Given(_) => "a column of a row around".to_owned(),
-        Expr::Inner(inner) => format!("query {}", inner.number),
-        _ => "an expression".to_owned(),
-    }
+    })
 }

@@ -15,6 +15,7 @@ mod control;
 mod cursors;
 mod extended;
 mod guest;
+mod plans;
 mod run;
 mod ship;
 mod sql;

@@ -662,7 +662,7 @@ impl Session {
             }
             Setting::Show(name) => {
                 let value = self.shown(name).ok_or_else(|| unknown(name))?;
-                self.show_lines(call, vec![value], out);
+                self.show_value(call, value, out);
             }
         }
         Ok(())

@@ -69,6 +69,7 @@ pub mod regex;
 mod relation_texts;
 pub mod rights;
 pub mod sequence;
+pub mod shown;
 pub mod statement;
 pub mod statistics;
 pub mod system;

@@ -249,6 +249,11 @@ macro_rules! each_expr {
 const LOOKS_MAX: usize = 1_000;
 
 impl Select {
+    /// Tells this query apart from others, while its plan stays where it is.
+    pub fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
     /// Calls `visit` with each expression of the query, and of queries among its sources and
     /// combined with it, which have the same correlated values. Subqueries in these expressions are
     /// left to the caller.
@@ -408,6 +413,13 @@ impl Step {
         std::ptr::from_ref(self).addr()
     }
 
+    /// True if its source is read once and its rows are kept, where `at` is its place among the
+    /// steps: it does not depend on the rows before.
+    pub fn is_kept(&self, at: usize) -> bool {
+        let whole = self.access.is_everything() && self.source.is_ready(&|_| false);
+        at > 0 && (self.right || self.kept || whole)
+    }
+
     /// A source with columns from a slot on, without conditions and access path.
     pub(crate) fn of(source: Source, alias: String, offset: usize, width: usize) -> Step {
         Step {
@@ -504,14 +516,16 @@ impl SetFunc {
     /// Its name in EXPLAIN.
     pub fn shown(self) -> &'static str {
         match self {
-            SetFunc::Series | SetFunc::Numbers | SetFunc::Times => "Series",
-            SetFunc::Unnest => "Elements of an array",
-            SetFunc::Subscripts => "Numbers of the elements of an array",
-            SetFunc::JsonElements(_) => "Elements of a JSON array",
-            SetFunc::JsonEach(_) => "Members of a JSON object",
-            SetFunc::JsonKeys => "Keys of a JSON object",
-            SetFunc::Matches => "Parts of a text that a regular expression describes",
-            SetFunc::Split => "Parts of a text between others",
+            SetFunc::Series | SetFunc::Numbers | SetFunc::Times => "generate_series",
+            SetFunc::Unnest => "unnest",
+            SetFunc::Subscripts => "generate_subscripts",
+            SetFunc::JsonElements(false) => "jsonb_array_elements",
+            SetFunc::JsonElements(true) => "jsonb_array_elements_text",
+            SetFunc::JsonEach(false) => "jsonb_each",
+            SetFunc::JsonEach(true) => "jsonb_each_text",
+            SetFunc::JsonKeys => "jsonb_object_keys",
+            SetFunc::Matches => "regexp_matches",
+            SetFunc::Split => "regexp_split_to_table",
         }
     }
 }

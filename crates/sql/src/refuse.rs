@@ -12,7 +12,6 @@
 
 use crate::bind::folded;
 use crate::error::{SqlError, code};
-use crate::statement::Explains;
 use sqlparser::ast::{
     self, ColumnOption, ConstraintCharacteristics, CreateIndex, CreateTable, CreateTableOptions,
     DeferrableInitial, IndexType, LimitClause, OnCommit, Query, SetExpr, SqlOption, TableFactor,
@@ -304,25 +303,4 @@ fn index_type(given: Option<&IndexType>) -> Result<(), SqlError> {
         Some(other) => Err(SqlError::unsupported(format!("the index method {other}"))
             .hint("USING btree, or nothing.")),
     }
-}
-
-/// The output that an EXPLAIN requests.
-pub(crate) fn explain(
-    analyze: bool,
-    options: Option<&[ast::UtilityOption]>,
-) -> Result<Explains, SqlError> {
-    let (mut analyze, mut timing) = (analyze, true);
-    for option in options.unwrap_or_default() {
-        let given = option.arg.as_ref().map(|arg| arg.to_string().to_lowercase());
-        let is_on = !matches!(given.as_deref(), Some("off" | "false" | "0"));
-        match option.name.value.to_lowercase().as_str() {
-            "analyze" => analyze = is_on,
-            "timing" | "summary" => timing &= is_on,
-            "costs" | "verbose" => {}
-            "format" if given.as_deref() == Some("text") => {}
-            _ if !is_on => {}
-            _ => return Err(SqlError::unsupported(format!("EXPLAIN ({option})"))),
-        }
-    }
-    Ok(if analyze { Explains::Cost(timing) } else { Explains::Plan })
 }

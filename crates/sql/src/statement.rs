@@ -5,6 +5,7 @@
 //! takes the parameters' values and a transaction. Statements that the session must carry out
 //! itself (BEGIN, SET, COPY, definitions) become an [`Action`] for it.
 
+mod explains;
 mod places;
 mod procedure;
 mod session;
@@ -16,8 +17,8 @@ use crate::catalog::{Catalog, Named, Procedure, Relation, Table};
 use crate::datum::Datum;
 use crate::enums::Enums;
 use crate::error::{SqlError, code};
-pub use crate::exec::{Cost, Places, Unplaced};
-use crate::exec::{Exec, counting, finish, of_parts, passed_rows, with_writing};
+pub use crate::exec::{Cost, NodeCounts, Places, Unplaced};
+use crate::exec::{Exec, counting, finish, node_counts, of_parts, with_writing};
 use crate::expr::Expr;
 use crate::foreign::{Check, Checks};
 use crate::parse::{AlterStatement, DomainStatement, Like, ProcedureStatement, SequenceStatement};
@@ -30,6 +31,7 @@ use crate::rights::{Kind, Need, Object, Rights};
 use crate::system::ISOMER;
 use crate::transaction::{LockKind, Sink, Surroundings, Transaction};
 use crate::types::SqlType;
+pub use explains::{Explains, PlanFormat};
 pub use places::places;
 pub use procedure::{BodyStatement, ProcedureCall, compile_body, compile_of_body};
 use session::{copy, literals, modes, set_action, setting_name};
@@ -76,7 +78,7 @@ pub enum Action {
     Merge(Box<Merge>),
     /// CALL.
     Call(Box<ProcedureCall>),
-    /// EXPLAIN of one of these.
+    /// EXPLAIN of one of these, or of an EXECUTE.
     Explain(Box<Action>, Explains),
     /// A statement about transactions.
     Control(Control),
@@ -134,15 +136,6 @@ pub enum Definition {
     Rights(Box<RightsStatement>),
 }
 
-/// The output of EXPLAIN.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Explains {
-    /// The plan.
-    Plan,
-    /// The plan and its costs, for which the statement is executed. True if times are included.
-    Cost(bool),
-}
-
 /// The costs of an executed statement.
 #[derive(Clone, Debug)]
 pub struct Costs {
@@ -150,9 +143,10 @@ pub struct Costs {
     pub rows: u64,
     /// The costs of its subqueries, by their numbers.
     pub inner: Vec<(usize, Cost)>,
-    /// The rows that have passed each step of its queries, by the step's
-    /// [address](crate::plan::Step::address). Steps that no row has passed are not there.
-    pub passed: HashMap<usize, u64>,
+    /// The counts of its [steps](crate::plan::Step::address) and
+    /// [queries](crate::plan::Select::address), by their addresses. Those that never ran are not
+    /// there.
+    pub nodes: HashMap<usize, NodeCounts>,
 }
 
 /// A statement about transactions.
@@ -369,9 +363,9 @@ fn compile_within(
         Parsed::Sql(statement) => action(&mut binder, statement)?,
     };
     let params = std::mem::take(&mut binder.params);
-    let shows = |name: &str| {
-        Some(vec![OutputColumn { name: name.to_owned(), ty: SqlType::Text, origin: (0, 0) }])
-    };
+    let shows_as =
+        |name: &str, ty| Some(vec![OutputColumn { name: name.to_owned(), ty, origin: (0, 0) }]);
+    let shows = |name: &str| shows_as(name, SqlType::Text);
     let output = match &action {
         // For a query over system tables that are always empty, the result columns need not be
         // known.
@@ -386,7 +380,10 @@ fn compile_within(
         Action::Update(plan) | Action::Delete(plan) => {
             plan.returning.as_ref().map(|r| r.output.clone())
         }
-        Action::Explain(..) => shows("QUERY PLAN"),
+        Action::Explain(_, explains) => {
+            let is_json = explains.format == PlanFormat::Json;
+            shows_as("QUERY PLAN", if is_json { SqlType::Json } else { SqlType::Text })
+        }
         Action::Setting(Setting::Show(name)) => shows(match &**name {
             "timezone" => "TimeZone",
             "datestyle" => "DateStyle",
@@ -478,16 +475,9 @@ fn action(binder: &mut Binder<'_>, statement: &Statement) -> Result<Action, SqlE
             let (procedure, arguments) = called(binder, function)?;
             Action::Call(Box::new(ProcedureCall { procedure, arguments }))
         }
-        Statement::Explain { statement, analyze, options, .. } => {
-            let explains = crate::refuse::explain(*analyze, options.as_deref())?;
-            let inner = action(binder, statement)?;
-            if !matches!(
-                inner,
-                Action::Select(_) | Action::Insert(_) | Action::Update(_) | Action::Delete(_)
-            ) {
-                return Err(SqlError::unsupported("EXPLAIN of this statement"));
-            }
-            Action::Explain(Box::new(inner), explains)
+        Statement::Explain { statement: explained, .. } => {
+            let explains = Explains::of(statement)?;
+            Action::Explain(Box::new(explained_action(binder, explained, explains)?), explains)
         }
         Statement::StartTransaction { modes: given, .. } => {
             Action::Control(Control::Begin(modes(given)?))
@@ -576,6 +566,39 @@ fn action(binder: &mut Binder<'_>, statement: &Statement) -> Result<Action, SqlE
     })
 }
 
+/// The action whose plan an EXPLAIN shows. That of DECLARE and of CREATE TABLE AS is their query.
+fn explained_action(
+    binder: &mut Binder<'_>,
+    statement: &Statement,
+    explains: Explains,
+) -> Result<Action, SqlError> {
+    let query = match statement {
+        Statement::Declare { stmts } => stmts.iter().find_map(|one| one.for_query.as_deref()),
+        Statement::CreateTable(create) => create.query.as_deref(),
+        _ => None,
+    };
+    if let (Statement::CreateTable(_), true) = (statement, explains.analyzes) {
+        return Err(SqlError::unsupported("EXPLAIN ANALYZE of CREATE TABLE AS")
+            .hint("EXPLAIN ANALYZE of its query shows the same plan."));
+    }
+    let found = match query {
+        Some(query) => Action::Select(Box::new(whole_query(binder, query)?)),
+        None => action(binder, statement)?,
+    };
+    match found {
+        Action::Select(_)
+        | Action::Insert(_)
+        | Action::Update(_)
+        | Action::Delete(_)
+        | Action::Prepared(Prepared::Execute(..)) => Ok(found),
+        _ => {
+            let text = statement.to_string();
+            let words: Vec<&str> = text.split_whitespace().take(2).collect();
+            Err(SqlError::unsupported(format!("EXPLAIN of {}", words.join(" "))))
+        }
+    }
+}
+
 impl From<Modify> for Action {
     fn from(modify: Modify) -> Action {
         match modify {
@@ -615,8 +638,8 @@ impl Compiled {
         };
         match &self.action {
             Action::Select(_) => reads(&self.action),
-            Action::Explain(_, Explains::Plan) | Action::Setting(_) => true,
-            Action::Explain(inner, Explains::Cost(_)) => reads(inner),
+            Action::Explain(inner, explains) => !explains.analyzes || reads(inner),
+            Action::Setting(_) => true,
             Action::Copy(copy) => {
                 matches!(copy.direction, CopyDirection::Out(_)) && self.writing.is_empty()
             }
@@ -641,7 +664,7 @@ impl Compiled {
             _ => None,
         };
         match &self.action {
-            Action::Explain(inner, Explains::Cost(_)) => of(inner),
+            Action::Explain(inner, explains) if explains.analyzes => of(inner),
             Action::Copy(copy) if matches!(copy.direction, CopyDirection::In(_)) => {
                 Some("COPY FROM")
             }
@@ -743,13 +766,21 @@ impl Compiled {
         Ok(rows)
     }
 
-    /// Runs the statement of an EXPLAIN, to measure its costs.
+    /// The action whose plan EXPLAIN shows.
+    pub fn explained(&self) -> &Action {
+        match &self.action {
+            Action::Explain(inner, _) => inner,
+            action => action,
+        }
+    }
+
+    /// Runs the statement, or that of an EXPLAIN, to measure its costs.
     ///
     /// # Errors
     /// As [`Compiled::run`].
     ///
     /// # Panics
-    /// For other statements.
+    /// As [`Compiled::run`].
     pub fn cost(
         &self,
         txn: &mut dyn Transaction,
@@ -757,11 +788,10 @@ impl Compiled {
         around: &Surroundings,
         catalog: &Catalog,
     ) -> Result<Costs, SqlError> {
-        let Action::Explain(inner, _) = &self.action else { panic!("costs are those of EXPLAIN") };
         let exec = counting(Exec::new(txn, params, around, catalog));
         let exec = with_writing(exec, &self.writing);
-        let rows = inner.run(&exec, &mut |_: &[Datum]| Ok(()))?;
-        Ok(Costs { rows, inner: exec.costs(), passed: passed_rows(exec) })
+        let rows = self.explained().run(&exec, &mut |_: &[Datum]| Ok(()))?;
+        Ok(Costs { rows, inner: exec.costs(), nodes: node_counts(exec) })
     }
 }
 

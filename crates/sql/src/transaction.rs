@@ -196,6 +196,11 @@ pub trait Transaction {
     /// Counts a change of a row of a table, for the statistics of the table.
     fn count(&mut self, _table: TableId, _change: RowChange) {}
 
+    /// The number of rows that have come from sites of other processes so far.
+    fn rows_shipped(&self) -> u64 {
+        0
+    }
+
     /// Prevents others from dropping or altering a table until the transaction ends.
     ///
     /// # Errors

@@ -244,9 +244,9 @@ pub(crate) fn moved_of(
             [key] => {
                 let (_, home) = design.partition_of(table, key)?;
                 let key = schema.format_key(key);
-                Some(format!("Moved: row {key} of {relation}, from {} to {site}", home.master))
+                Some(format!("row {key} of {relation}, from {} to {site}", home.master))
             }
-            keys => Some(format!("Moved: {} rows of {relation}, to {site}", keys.len())),
+            keys => Some(format!("{} rows of {relation}, to {site}", keys.len())),
         }
     };
     moved.into_iter().filter_map(line).collect()

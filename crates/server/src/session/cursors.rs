@@ -134,6 +134,7 @@ impl Session {
             describes: false,
             keeps,
             said: None,
+            explains: None,
         };
         self.query(inner, &mut Out::default(), flush)?;
         let Kept { rows, held } = kept.into_inner();

@@ -256,7 +256,16 @@ impl Session {
         let again: PlanAgain<'_> = &|catalog| statement.planned_for(catalog, &budget);
         let (params, formats) = (&portal.params[..], &portal.formats);
         let (compiled, describes) = (&compiled, false);
-        let call = Call { compiled, again, params, formats, describes, keeps: None, said: None };
+        let call = Call {
+            compiled,
+            again,
+            params,
+            formats,
+            describes,
+            keeps: None,
+            said: None,
+            explains: None,
+        };
         self.run(call, out, flush)
     }
 
@@ -285,7 +294,16 @@ impl Session {
         let Written { text, given, .. } = &*portal.statement.written;
         let is_alone = most == 0 && portal.rest.is_none() && self.next == Some(b'S');
         let (said, compiled) = (Some(Said { text, given, is_alone }), &compiled);
-        let call = Call { compiled, again, params, formats, describes: false, keeps: None, said };
+        let call = Call {
+            compiled,
+            again,
+            params,
+            formats,
+            describes: false,
+            keeps: None,
+            said,
+            explains: None,
+        };
         if most == 0 && portal.rest.is_none() {
             let done = self.run(call, out, flush);
             if !name.is_empty() || done.is_ok() {

@@ -2,6 +2,7 @@
 //! have moved.
 
 use super::cursors::Kept;
+use super::plans;
 use super::ship::{self, Said};
 use super::{Flush, RUNS_MAX, Session, in_failed, until};
 use crate::alter::folded;
@@ -79,6 +80,8 @@ pub(crate) struct Call<'c> {
     pub(crate) keeps: Option<&'c RefCell<Kept>>,
     /// The text, if the statement may run in another process.
     pub(crate) said: Option<Said<'c>>,
+    /// EXPLAIN EXECUTE: shows the plan of a prepared statement.
+    pub(crate) explains: Option<Explains>,
 }
 
 impl<'c> Call<'c> {
@@ -91,11 +94,20 @@ impl<'c> Call<'c> {
         again: PlanAgain<'c>,
         formats: &'c Formats,
     ) -> Result<Call<'c>, SqlError> {
-        let runs = !matches!(compiled.action, Action::Explain(_, Explains::Plan));
-        if runs && !compiled.params.is_empty() {
+        let is_plan = |action: &Action| matches!(action, Action::Explain(_, it) if !it.analyzes);
+        if !is_plan(&compiled.action) && !compiled.params.is_empty() {
             return Err(SqlError::new(code::UNDEFINED_PARAMETER, "there is no parameter $1"));
         }
-        Ok(Call { compiled, again, params: &[], formats, describes: true, keeps: None, said: None })
+        Ok(Call {
+            compiled,
+            again,
+            params: &[],
+            formats,
+            describes: true,
+            keeps: None,
+            said: None,
+            explains: None,
+        })
     }
 }
 
@@ -152,6 +164,9 @@ impl Session {
         {
             return Err(in_failed());
         }
+        if let Some(explains) = call.explains {
+            return plans::show_plan(self, call, explains, out, flush);
+        }
         match action {
             Action::Control(control) => {
                 let tag = self.control(control, out)?;
@@ -159,7 +174,9 @@ impl Session {
                 Ok(())
             }
             Action::Setting(setting) => self.setting(setting, call, out),
-            Action::Prepared(prepared) => self.prepared(prepared, call.describes, out, flush),
+            Action::Prepared(prepared) => {
+                self.prepared((prepared, None), call.describes, out, flush)
+            }
             Action::Maintain(maintenance) => self.maintain(maintenance, out),
             Action::Nothing(tag) => {
                 out.complete(tag);
@@ -186,18 +203,12 @@ impl Session {
                 audited(self, None, &result);
                 result
             }
-            Action::Explain(inner, Explains::Plan) => {
-                call.compiled.check(&self.catalog(), &self.identity(&self.catalog()))?;
-                let mut lines =
-                    crate::explain::explain(&self.engine, inner, &call.compiled.writing, None);
-                let place = ship::place(self, call);
-                lines.extend(place.map(|name| format!("Runs at: {name}, outside of a block")));
-                let router = ship::router(self, call);
-                lines.extend(router.map(|name| format!("Routed by: {name}, outside of a block")));
-                lines.extend(ship::moved(self, call));
-                self.show_lines(call, lines, out);
-                Ok(())
-            }
+            Action::Explain(inner, explains) => match &**inner {
+                Action::Prepared(execute) => {
+                    self.prepared((execute, Some(*explains)), call.describes, out, flush)
+                }
+                _ => plans::show_plan(self, call, *explains, out, flush),
+            },
             Action::Copy(_) => self.begin_copy(call, out, flush),
             Action::Call(_) => match ship::ship(self, call, out) {
                 Some(done) => done,
@@ -479,23 +490,11 @@ impl Session {
         out: &mut Out,
         flush: &mut dyn Flush,
     ) -> Result<(), SqlError> {
+        if let Some(explains) = plans::explains_of(call, compiled) {
+            return plans::show_run(self, call, (compiled, explains), catalog, out);
+        }
         let around = self.surroundings();
         let output: &[OutputColumn] = compiled.output.as_deref().unwrap_or(&[]);
-        if let Action::Explain(inner, Explains::Cost(shows_time)) = &compiled.action {
-            let begun = limits::now();
-            let backend = self.backend();
-            backend.planned_for = compiled.version;
-            let costs = compiled.cost(backend, call.params, &around, catalog)?;
-            let took = shows_time.then(|| limits::now().duration_since(begun));
-            let lines = crate::explain::explain(
-                &self.engine,
-                inner,
-                &compiled.writing,
-                Some((&costs, took)),
-            );
-            self.show_lines(call, lines, out);
-            return Ok(());
-        }
         if let (true, Some(output)) = (call.describes, &compiled.output) {
             out.row_description(output, call.formats);
         }
@@ -585,21 +584,15 @@ impl Session {
         self.txn.as_mut().expect("just begun")
     }
 
-    /// Sends texts, one per row.
-    pub(crate) fn show_lines(&self, call: Call<'_>, lines: Vec<String>, out: &mut Out) {
+    /// Sends the value of a setting.
+    pub(crate) fn show_value(&self, call: Call<'_>, value: String, out: &mut Out) {
         let Call { compiled, formats, describes, .. } = call;
         let output: &[OutputColumn] = compiled.output.as_deref().unwrap_or(&[]);
         if describes {
             out.row_description(output, formats);
         }
-        for line in lines {
-            out.row(&[Datum::Text(line)], output, formats, &Zone::utc());
-        }
-        out.complete(if matches!(compiled.action, Action::Explain(..)) {
-            "EXPLAIN"
-        } else {
-            "SHOW"
-        });
+        out.row(&[Datum::Text(value)], output, formats, &Zone::utc());
+        out.complete("SHOW");
     }
 }
 

@@ -247,11 +247,16 @@ fn check_alone(session: &Session, call: Call<'_>, said: Option<Said<'_>>) -> Res
     Ok(())
 }
 
+/// True if the values of all parameters are known, as without parameters.
+fn has_values(call: Call<'_>) -> bool {
+    call.params.len() == call.compiled.params.len()
+}
+
 /// The name of the other process where a statement would run, if it would.
 pub(super) fn place(session: &mut Session, call: Call<'_>) -> Option<String> {
     let others = session.engine.clone();
     let others = others.database().others();
-    if !others.are_there() || !call.compiled.params.is_empty() || !session.settings.ships {
+    if !others.are_there() || !has_values(call) || !session.settings.ships {
         return None;
     }
     let catalog = session.catalog();
@@ -268,7 +273,7 @@ pub(super) fn router(session: &mut Session, call: Call<'_>) -> Option<String> {
     let engine = session.engine.clone();
     let router = OrderRouter(engine.database());
     let name = router.name().filter(|_| session.settings.ships)?;
-    if !call.compiled.params.is_empty() {
+    if !has_values(call) {
         return None;
     }
     let (catalog, around) = (session.catalog(), session.surroundings());
@@ -278,7 +283,7 @@ pub(super) fn router(session: &mut Session, call: Call<'_>) -> Option<String> {
 
 /// EXPLAIN's lines about the rows of a statement that have [moved](moved_of).
 pub(super) fn moved(session: &mut Session, call: Call<'_>) -> Vec<String> {
-    if !call.compiled.params.is_empty() {
+    if !has_values(call) {
         return Vec::new();
     }
     let (catalog, around) = (session.catalog(), session.surroundings());

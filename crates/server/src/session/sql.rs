@@ -12,7 +12,7 @@ use isomer_sql::catalog::{Name, Named, TEMPORARY, Table, quoted};
 use isomer_sql::parse::{Parsed, Reshard, parse, parse_expression};
 use isomer_sql::plan::OutputColumn;
 use isomer_sql::rights::{Kind, Object, Rights};
-use isomer_sql::statement::{Action, Definition, Level, Modes, Prepared, compile};
+use isomer_sql::statement::{Action, Definition, Explains, Level, Modes, Prepared, compile};
 use isomer_sql::system::SettingsView;
 use isomer_sql::{SqlError, code};
 use sqlparser::ast::{
@@ -41,7 +41,7 @@ fn late_key(statement: &Sql) -> Option<(&ObjectName, &PrimaryKeyConstraint)> {
 impl Session {
     pub(super) fn prepared(
         &mut self,
-        prepared: &Prepared,
+        (prepared, explains): (&Prepared, Option<Explains>),
         describes: bool,
         out: &mut Out,
         flush: &mut dyn Flush,
@@ -91,7 +91,16 @@ impl Session {
                 // Here the text is that of the statement that was prepared.
                 let said = Some(Said { text, given, is_alone: true }).filter(|_| describes);
                 let compiled = &compiled;
-                let call = Call { compiled, again, params, formats, describes, keeps: None, said };
+                let call = Call {
+                    compiled,
+                    again,
+                    params,
+                    formats,
+                    describes,
+                    keeps: None,
+                    said,
+                    explains,
+                };
                 self.perform(call, out, flush)?;
             }
             Prepared::Deallocate(None) => {

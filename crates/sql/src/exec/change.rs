@@ -11,6 +11,7 @@
 //! Of a locked row only the columns that the change uses are decoded. Assigned values are patched
 //! into the bytes of the row, unless its key changes.
 
+use super::counts::count;
 use super::find::decode;
 use super::foreign::Noted;
 use super::write::{encode, key_of, patch, show, taken_by};
@@ -235,10 +236,14 @@ impl Exec<'_> {
         let mut used = plan.step.used.clone();
         table.key_slots().into_iter().for_each(|slot| used[slot] = true);
         let slots = table.key_slots();
+        let address = plan.step.address();
+        count(&self.counts, address, |node| node.loops += 1);
         let _ = self.find(table, &plan.step.access, &used, nothing, &mut |values| {
             self.tick()?;
+            count(&self.counts, address, |node| node.found += 1);
             let row = Row { values: values.as_slice(), given: &[] };
             if self.all_hold(&plan.step.on, row)? {
+                count(&self.counts, address, |node| node.matched += 1);
                 let key: Vec<Datum> = slots.iter().map(|&slot| values[slot].clone()).collect();
                 let key = key_of(table, &key)?;
                 held.add(key_bytes(&key))?;

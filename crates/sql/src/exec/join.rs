@@ -10,15 +10,16 @@
 //! is an equality. A right join keeps its rows as well, to know which have matched. A semi or anti
 //! join looks for one match in the same ways, and passes the row of the steps before on as it is.
 
+use super::counts::{Counting, NodeCounts, count};
 use super::find::FIRST_PAGE_ROWS;
 use super::select::{Counts, Emit, Hasher, is_new};
-use super::{Exec, PassedRows, Row, row_bytes};
+use super::{Exec, Row, row_bytes};
 use crate::budget::Held;
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::Expr;
 use crate::plan::{Named, Only, Select, Source, Step};
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::ops::{ControlFlow, Range};
 use std::rc::Rc;
@@ -122,13 +123,14 @@ impl<'a> Exec<'a> {
         given: &[Datum],
         emit: Emit<'_>,
     ) -> Result<ControlFlow<()>, SqlError> {
-        if let (Some(passed), Some(before)) = (&self.passed, at.checked_sub(1)) {
-            *passed.borrow_mut().entry(plan.steps[before].address()).or_default() += 1;
+        if let Some(before) = at.checked_sub(1) {
+            count(&self.counts, plan.steps[before].address(), |node| node.rows += 1);
         }
         let Some(step) = plan.steps.get(at) else {
             if !self.all_hold(&plan.filter, Row { values: row, given })? {
                 return Ok(ControlFlow::Continue(()));
             }
+            count(&self.counts, plan.address(), |node| node.matched += 1);
             return emit(&row[..plan.width]);
         };
         self.budget.deeper()?;
@@ -140,7 +142,7 @@ impl<'a> Exec<'a> {
             };
         }
         let places = step.offset..step.offset + step.width;
-        let mut matched = false;
+        let (mut matched, is_kept) = (false, step.is_kept(at));
         // Passes a row on to the next step; the second result says whether it matches the rows
         // before.
         let mut next = |values: &mut [Datum],
@@ -155,12 +157,15 @@ impl<'a> Exec<'a> {
                 return Ok((ControlFlow::Continue(()), false));
             }
             matched = true;
+            if !is_kept {
+                count(&self.counts, step.address(), |node| node.matched += 1);
+            }
             let flow = self.step(plan, at + 1, row, memory, given, emit)?;
             // The values that were made for this row are no longer needed.
             self.budget.back_to(mark);
             Ok((flow, true))
         };
-        if is_kept(step, at) {
+        if is_kept {
             let kept = self.kept(step, at, memory, given)?;
             let mut buffer = vec![Datum::Null; step.width];
             for found in self.candidates(step, &kept, Row { values: row, given })? {
@@ -197,53 +202,9 @@ impl<'a> Exec<'a> {
         row: Row<'_>,
         take: super::find::TakeRow<'_>,
     ) -> Result<ControlFlow<()>, SqlError> {
-        match &step.source {
-            Source::Table(table) => self.find(table, &step.access, &step.used, row, take),
-            Source::System(system) => {
-                let mut held = self.budget.held();
-                let rows = system.rows(self.catalog, self.around)?;
-                rows.iter().try_for_each(|row| held.add_row(row))?;
-                for mut values in rows {
-                    if take(&mut values)?.is_break() {
-                        return Ok(ControlFlow::Break(()));
-                    }
-                }
-                Ok(ControlFlow::Continue(()))
-            }
-            Source::Query(query) => self.query_rows(query, step.width, row.given, take),
-            Source::Lateral(args, query) => {
-                let given = args.iter().map(|arg| self.eval(arg, row));
-                let given: Vec<Datum> = given.collect::<Result<_, _>>()?;
-                self.query_rows(query, step.width, &given, take)
-            }
-            Source::Named(named) if named.is_shared() => {
-                for values in &self.shared(named)?.rows {
-                    if take(&mut values.clone())?.is_break() {
-                        return Ok(ControlFlow::Break(()));
-                    }
-                }
-                Ok(ControlFlow::Continue(()))
-            }
-            Source::Named(named) => self.named_rows(named, take),
-            Source::Found(number, _) => {
-                let found = super::writing::rows_found(self, *number)?;
-                for values in found.iter().flat_map(|found| &found.rows) {
-                    if take(&mut values.clone())?.is_break() {
-                        return Ok(ControlFlow::Break(()));
-                    }
-                }
-                Ok(ControlFlow::Continue(()))
-            }
-            Source::Values(rows) => {
-                for exprs in rows {
-                    let values = exprs.iter().map(|expr| self.eval(expr, row));
-                    if take(&mut values.collect::<Result<_, _>>()?)?.is_break() {
-                        return Ok(ControlFlow::Break(()));
-                    }
-                }
-                Ok(ControlFlow::Continue(()))
-            }
-            Source::Set(call) => self.set_rows(call, row, take),
+        match &self.counts {
+            None => rows_of(self, step, row, take),
+            Some(counts) => counted_rows(self, counts, step, row, take),
         }
     }
 
@@ -355,6 +316,7 @@ impl<'a> Exec<'a> {
                     }
                 }
             }
+            count(&self.counts, step.address(), |node| node.matched += 1);
             held.add_row(values)?;
             rows.push(values.clone());
             self.budget.back_to(mark);
@@ -412,14 +374,89 @@ impl<'a> Exec<'a> {
     }
 }
 
-/// A statement whose rows are counted where they pass a step.
+/// A statement whose rows are counted.
 pub(crate) fn counting(exec: Exec<'_>) -> Exec<'_> {
-    Exec { passed: Some(RefCell::default()), ..exec }
+    Exec { counts: Some(Counting::default()), ..exec }
 }
 
-/// The rows that have passed each step, by its [address](Step::address).
-pub(crate) fn passed_rows(exec: Exec<'_>) -> PassedRows {
-    exec.passed.map(RefCell::into_inner).unwrap_or_default()
+/// The counts of the steps and queries that have run, by their addresses.
+pub(crate) fn node_counts(exec: Exec<'_>) -> HashMap<usize, NodeCounts> {
+    exec.counts.map(Counting::into_nodes).unwrap_or_default()
+}
+
+/// The rows of a source, which are counted.
+fn counted_rows(
+    exec: &Exec<'_>,
+    counts: &Counting,
+    step: &Step,
+    row: Row<'_>,
+    take: super::find::TakeRow<'_>,
+) -> Result<ControlFlow<()>, SqlError> {
+    let shipped = || exec.txn.borrow().rows_shipped();
+    let (before, around, mut found) = (shipped(), counts.begin(), 0);
+    let flow = rows_of(exec, step, row, &mut |values| {
+        found += 1;
+        take(values)
+    });
+    counts.ran(step.address(), found, shipped() - before, around);
+    flow
+}
+
+/// The rows of a source, for the rows before, without counting them.
+fn rows_of(
+    exec: &Exec<'_>,
+    step: &Step,
+    row: Row<'_>,
+    take: super::find::TakeRow<'_>,
+) -> Result<ControlFlow<()>, SqlError> {
+    match &step.source {
+        Source::Table(table) => exec.find(table, &step.access, &step.used, row, take),
+        Source::System(system) => {
+            let mut held = exec.budget.held();
+            let rows = system.rows(exec.catalog, exec.around)?;
+            rows.iter().try_for_each(|row| held.add_row(row))?;
+            for mut values in rows {
+                if take(&mut values)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        }
+        Source::Query(query) => exec.query_rows(query, step.width, row.given, take),
+        Source::Lateral(args, query) => {
+            let given = args.iter().map(|arg| exec.eval(arg, row));
+            let given: Vec<Datum> = given.collect::<Result<_, _>>()?;
+            exec.query_rows(query, step.width, &given, take)
+        }
+        Source::Named(named) if named.is_shared() => {
+            for values in &exec.shared(named)?.rows {
+                if take(&mut values.clone())?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        }
+        Source::Named(named) => exec.named_rows(named, take),
+        Source::Found(number, _) => {
+            let found = super::writing::rows_found(exec, *number)?;
+            for values in found.iter().flat_map(|found| &found.rows) {
+                if take(&mut values.clone())?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        }
+        Source::Values(rows) => {
+            for exprs in rows {
+                let values = exprs.iter().map(|expr| exec.eval(expr, row));
+                if take(&mut values.collect::<Result<_, _>>()?)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        }
+        Source::Set(call) => exec.set_rows(call, row, take),
+    }
 }
 
 /// True if a row of the source matches the rows before: the search ends at the first.
@@ -439,7 +476,7 @@ fn has_match<'a>(
         exec.budget.back_to(mark);
         Ok(fits)
     };
-    if is_kept(step, at) {
+    if step.is_kept(at) {
         let kept = exec.kept(step, at, memory, given)?;
         for found in exec.candidates(step, &kept, Row { values: row, given })? {
             row[places.clone()].clone_from_slice(&kept.rows[found]);
@@ -457,16 +494,13 @@ fn has_match<'a>(
     let flow = exec.source(step, Row { values: &before, given }, &mut |values| {
         row[places.clone()].swap_with_slice(values);
         found = fits(row)?;
+        if found {
+            count(&exec.counts, step.address(), |node| node.matched += 1);
+        }
         Ok(if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     });
     exec.first_page.set(FIRST_PAGE_ROWS);
     flow.map(|_| found)
-}
-
-/// True if a source is read once, because it does not depend on the rows before.
-fn is_kept(step: &Step, at: usize) -> bool {
-    let whole = step.access.is_everything() && step.source.is_ready(&|_| false);
-    at > 0 && (step.right || step.kept || whole)
 }
 
 /// True if every row that the access path finds meets the conditions, most likely: there are no

@@ -7,6 +7,7 @@
 
 mod aggregate;
 mod change;
+mod counts;
 mod eval;
 mod find;
 mod foreign;
@@ -26,12 +27,13 @@ mod window;
 mod write;
 mod writing;
 
+pub use counts::NodeCounts;
 pub(crate) use eval::arith;
 pub(crate) use immutable::Evaluate;
 pub use immutable::Immutable;
 pub(crate) use immutable::Nowhere;
 pub use inner::Cost;
-pub(crate) use join::{counting, passed_rows};
+pub(crate) use join::{counting, node_counts};
 pub use places::{Places, Unplaced};
 pub(crate) use places::{check_place, of_change, of_insert, of_query};
 pub(crate) use select::Hasher;
@@ -49,7 +51,7 @@ use crate::transaction::{Sink, Surroundings, Transaction};
 use inner::Memory;
 use isomer_design::Key;
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// A statement in execution.
@@ -80,15 +82,11 @@ pub(crate) struct Exec<'a> {
     noted: RefCell<Vec<foreign::Noted<'a>>>,
     /// Rows are read in their latest version, independently of the transaction's snapshot.
     sees_newest: Cell<bool>,
-    /// Counts the rows that pass each step of the plan, for EXPLAIN ANALYZE.
-    passed: Option<RefCell<PassedRows>>,
+    /// The counts of an EXPLAIN ANALYZE.
+    counts: Option<counts::Counting>,
     /// How many rows of the next range are read at first: the limit, where a limit ends the search.
     first_page: Cell<usize>,
 }
-
-/// The number of rows that have passed each step of a plan, by the step's address: the plan stays
-/// where it is while it runs and is shown.
-pub(crate) type PassedRows = HashMap<usize, u64>;
 
 /// A row, and the correlated values from the outer query.
 #[derive(Clone, Copy)]
@@ -121,7 +119,7 @@ impl<'a> Exec<'a> {
             row_lists,
             shared,
             found,
-            passed: None,
+            counts: None,
             writing: &[],
             has_parts: false,
             noted: RefCell::default(),

@@ -15,6 +15,7 @@
 //! order than that of the plan, and spilling to disk.
 
 use super::aggregate::Groups;
+use super::counts::count;
 use super::{Exec, Row, key_bytes};
 use crate::budget::Held;
 use crate::catalog::Table;
@@ -47,6 +48,7 @@ impl Exec<'_> {
         emit: Emit<'_>,
     ) -> Result<(), SqlError> {
         let (mut skip, mut left) = self.limits(plan, given)?;
+        count(&self.counts, plan.address(), |node| node.loops += 1);
         if left == 0 {
             return Ok(());
         }
@@ -74,10 +76,14 @@ impl Exec<'_> {
                 return Ok(ControlFlow::Continue(()));
             }
             if let Some(last) = &tied {
-                let is_tied = compare(&plan.order, last, values).is_eq();
-                return if is_tied { emit(values) } else { Ok(ControlFlow::Break(())) };
+                if compare(&plan.order, last, values).is_ne() {
+                    return Ok(ControlFlow::Break(()));
+                }
+                count(&self.counts, plan.address(), |node| node.rows += 1);
+                return emit(values);
             }
             left -= 1;
+            count(&self.counts, plan.address(), |node| node.rows += 1);
             let flow = emit(values)?;
             match left {
                 0 if plan.ties => tied = Some(values.to_vec()),

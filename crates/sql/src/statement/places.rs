@@ -19,13 +19,9 @@ pub fn places(
     if !compiled.writing.is_empty() {
         return Err(Unplaced::Rows);
     }
-    let action = match &compiled.action {
-        Action::Explain(inner, _) => inner,
-        action => action,
-    };
     let (mut nowhere, mark) = (Nowhere, around.budget.mark());
     let exec = Exec::new(&mut nowhere, params, around, catalog);
-    let found = match action {
+    let found = match compiled.explained() {
         Action::Select(plan) => of_query(&exec, plan),
         Action::Insert(plan) => of_insert(&exec, plan),
         Action::Update(plan) | Action::Delete(plan) => of_change(&exec, plan),
