@@ -437,7 +437,7 @@ fn below(mut node: Node, query: Node) -> Node {
     node
 }
 
-/// A name, with its alias if that is another one.
+/// A name, followed by its alias if they differ.
 fn with_alias(name: &str, alias: &str) -> String {
     let own = name.rsplit('.').next().unwrap_or(name);
     if alias.is_empty() || own == alias { name.to_owned() } else { format!("{name} {alias}") }

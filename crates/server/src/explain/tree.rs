@@ -1,8 +1,8 @@
 //! The tree of a plan, as EXPLAIN shows it, and its two formats: lines, and JSON.
 //!
 //! ```text
-//!   Limit  (rows=2)                                [{"Plan": {"Node Type": "Limit", "Plan Rows": 2,
-//!     ->  Index Scan using t_a on t                           "Plans": [{"Node Type": "Index Scan", ..
+//!   Limit  (rows=2)                          [{"Plan": {"Node Type": "Limit", "Plan Rows": 2,
+//!     ->  Index Scan using t_a on t            "Plans": [{"Node Type": "Index Scan", ..
 //!           Index Cond: (a > 3)
 //! ```
 //!
@@ -92,7 +92,7 @@ impl Node {
         self
     }
 
-    /// Puts this node above another one.
+    /// Makes a node the outer child of this node, whose estimate it passes on.
     pub(super) fn over(mut self, child: Node) -> Node {
         self.estimate = self.estimate.or(child.estimate);
         self.children.push(Child { relationship: "Outer", subplan: None, node: child });

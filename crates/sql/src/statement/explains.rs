@@ -2,7 +2,9 @@
 //!
 //! ```text
 //!   EXPLAIN [ANALYZE] [VERBOSE] statement
-//!   EXPLAIN (option [value], ..) statement       ANALYZE VERBOSE COSTS BUFFERS TIMING SUMMARY FORMAT
+//!   EXPLAIN (option [value], ..) statement
+//!
+//!   options   ANALYZE VERBOSE COSTS BUFFERS TIMING SUMMARY FORMAT
 //! ```
 //!
 //! The time of each node is not measured, so TIMING is accepted and changes nothing.
@@ -11,7 +13,7 @@ use crate::bind::folded;
 use crate::error::{SqlError, code};
 use sqlparser::ast::{self, Statement};
 
-/// What an EXPLAIN shows.
+/// The options of an EXPLAIN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Explains {
     /// ANALYZE: the statement runs, and its rows are counted.
