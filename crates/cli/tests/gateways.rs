@@ -401,6 +401,23 @@ fn counts_are_sums(all: &mut [Client]) {
         client.batch_execute("select * from counted").expect("rows");
         client.batch_execute("reset ship_statements").expect("a setting");
     }
+    let mut explained = Vec::new();
+    for client in all.iter_mut() {
+        let lines = client
+            .simple_query("explain (analyze, buffers, summary off) select * from counted")
+            .expect("a plan");
+        let text = |line: &SimpleQueryMessage| match line {
+            SimpleQueryMessage::Row(row) => row.get(0).unwrap_or_default().to_owned(),
+            _ => String::new(),
+        };
+        let lines: Vec<String> = lines.iter().map(text).collect();
+        let has = |what: &str| lines.iter().filter(|line| line.trim() == what).count();
+        assert_eq!(has("Sites Read: s1"), 1, "{lines:?}");
+        // Of the source, and of the statement.
+        explained.push((has("Rows Shipped: 0"), has("Rows Shipped: 3")));
+    }
+    explained.sort_unstable();
+    assert_eq!(explained, [(0, 2), (0, 2), (2, 0)]);
     // The process with the master has them already.
     let shipped = "select transactions || ' ' || rows_shipped from isomer.all_statements
                    where query = 'select * from counted'";

@@ -237,8 +237,8 @@ fn counts_are_of_one_statement(all: &mut [Client]) {
     assert_eq!((after[0] - before[0], after[1] - before[1]), (7, 7));
     assert_eq!(one(a, calls), elsewhere, "the process with the rows counts no statement");
     let explained = told(b, "explain update t set v = 1 where id = 3");
-    assert!(explained.contains("Runs at: serve"), "{explained}");
-    assert!(!told(a, "explain update t set v = 1 where id = 3").contains("Runs at"));
+    assert!(explained.contains("Runs At: serve"), "{explained}");
+    assert!(!told(a, "explain update t set v = 1 where id = 3").contains("Runs At"));
     b.batch_execute("update t set v = v + 0 where id = 9").expect("a row");
     assert_eq!(one(b, "show last_commit"), "at s1");
 }

@@ -41,7 +41,7 @@ select c.oid::regclass, format_type(a.atttypid, a.atttypmod), pg_get_expr(d.adbi
 select array(select from t), (select from t), 1 in (select from t), any(array(select 1, 2))
 select count(*), sum(v) + 1 from t group by 1, 0.1 + v having count(*) > 0 order by 2
 select t.id, (select count(*) from u where u.id = t.id and u.v > 3), (select max(t.v) from u limit 1) from t group by t.id having exists (select 1 from u where u.v = t.id)
-explain (analyze, timing off) update t set v = (select sum(v) from u where u.id = t.id) where id in (select id from u) and not exists (select 1 from u x where x.v = t.v) returning (select max(v) from u)
+explain (analyze, summary off) update t set v = (select sum(v) from u where u.id = t.id) where id in (select id from u) and not exists (select 1 from u x where x.v = t.v) returning (select max(v) from u)
 insert into t select id + 100, v, name, n from t where v <> all (select v from u where u.id = t.id) on conflict do nothing
 delete from t where id = (select id from u order by id for update skip locked limit 1) returning (select array(select v from u where u.id = t.id))
 with w (a, b) as materialized (select id, random() from t) select (select b from w limit 1), a from w x right join w y using (a) where a not in (select id from u except all table u)
