@@ -24,7 +24,7 @@ use isomer_sql::SqlType;
 use isomer_sql::catalog::{Table, quoted};
 use isomer_sql::expr::Expr;
 use isomer_sql::plan::{
-    Change, Conflict, Hashed, Inner, Insert, Modify, Named, Returning, Source, Way, Writing,
+    Change, Conflict, Hashed, Inner, Insert, Merge, Modify, Named, Returning, Source, Way, Writing,
 };
 use isomer_sql::shown::Names;
 use isomer_sql::statement::{Action, Costs, Explains, NodeCounts};
@@ -53,13 +53,11 @@ pub(crate) fn explain(
         Action::Select(plan) => walk.select(plan, &[]),
         Action::Insert(plan) => walk.insert(plan),
         Action::Update(plan) | Action::Delete(plan) => walk.change(plan),
+        Action::Merge(plan) => walk.merge(plan),
         other => unreachable!("{other:?} has no plan"),
     };
     for one in writing {
-        let node = match &one.modify {
-            Modify::Insert(plan) => walk.insert(plan),
-            Modify::Update(plan) | Modify::Delete(plan) => walk.change(plan),
-        };
+        let node = walk.modification(&one.modify);
         walk.add_cte(one.number, &one.name, node);
     }
     if let Some(costs) = costs {
@@ -92,6 +90,22 @@ struct Walk<'e> {
 }
 
 impl Walk<'_> {
+    fn modification(&mut self, modify: &Modify) -> Node {
+        match modify {
+            Modify::Insert(plan) => self.insert(plan),
+            Modify::Update(plan) | Modify::Delete(plan) => self.change(plan),
+        }
+    }
+
+    fn merge(&mut self, plan: &Merge) -> Node {
+        let mut node = self.modify("Merge", &plan.table);
+        for action in &plan.actions {
+            let node_of = self.modification(action);
+            node.children.push(Child { relationship: "Member", subplan: None, node: node_of });
+        }
+        node
+    }
+
     fn insert(&mut self, plan: &Insert) -> Node {
         let mut node = self.modify("Insert", &plan.table);
         node.set("Locks", Some(text("the key of each new row")));

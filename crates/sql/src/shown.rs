@@ -417,6 +417,9 @@ fn arith(op: Arith) -> &'static str {
         Arith::Concat => "||",
         Arith::BitAnd => "&",
         Arith::BitOr => "|",
+        Arith::BitXor => "#",
+        Arith::ShiftLeft => "<<",
+        Arith::ShiftRight => ">>",
     }
 }
 

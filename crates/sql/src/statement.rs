@@ -590,6 +590,7 @@ fn explained_action(
         | Action::Insert(_)
         | Action::Update(_)
         | Action::Delete(_)
+        | Action::Merge(_)
         | Action::Prepared(Prepared::Execute(..)) => Ok(found),
         _ => {
             let text = statement.to_string();
