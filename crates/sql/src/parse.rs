@@ -61,8 +61,8 @@ pub use grant::{Grant, GrantRoles, NamedRights, RightsStatement, RoleName, Targe
 pub use like::{Including, Like};
 pub use maintain::Maintenance;
 pub use procedure::{NewArgument, NewProcedure, ProcedureChange, ProcedureStatement, Signature};
+pub(crate) use rewrite::{ROWS_FROM, VARIADIC, keeps_keys, needs_as};
 use rewrite::{as_table, drop_deferrable, has_partial_action, has_words, is_about_pages};
-pub(crate) use rewrite::{keeps_keys, needs_as};
 use rewrite::{
     lock_clauses, overriding, plain_arrays, plain_similar, plain_switches, whole_tables,
     without_only,
@@ -269,8 +269,8 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
         let found = procedure::statement(&mut own, text).map_err(|error| refused(error, text))?;
         return found.map(|found| Parsed::Procedure(Box::new(found)));
     }
-    if let Some(nothing) = lacking::check(&tokens)? {
-        return Ok(nothing);
+    if let Some(tag) = lacking::check(&tokens)? {
+        return Ok(Parsed::Nothing(tag));
     }
     rewrite::quote_names(&mut tokens);
     rewrite::drop_collations(&mut tokens)?;

@@ -126,7 +126,7 @@ impl Binder<'_> {
                 return Some(Err(no_polymorphic()));
             }
             ("string_to_array", [_, _] | [_, _, _]) => return Some(self.split(args)),
-            ("array_fill", [_, _] | [_, _, _]) => return Some(self.filled(name, args)),
+            ("array_fill", [_, _] | [_, _, _]) => return Some(filled(self, name, args)),
             _ => return None,
         };
         let mut args = args.to_vec();
@@ -191,23 +191,23 @@ impl Binder<'_> {
         Ok(typed(Expr::Call(func, args), result))
     }
 
-    /// `array_fill`: the type of the element is that of the array's.
-    fn filled(&mut self, name: &str, args: &[Typed]) -> Result<Typed, SqlError> {
-        let element = args[0].clone();
-        if element.ty == SqlType::Unknown {
-            return Err(no_polymorphic());
-        }
-        let ty = beside(element.ty).array().ok_or_else(|| unknown_function(name, args))?;
-        let mut bound = vec![self.as_element(element)?];
-        for numbers in &args[1..] {
-            bound.push(self.coerce(numbers.clone(), SqlType::Array(&SqlType::Int4))?);
-        }
-        Ok(typed(call(ArrayFunc::Fill, bound), ty))
-    }
-
     fn split(&mut self, args: &[Typed]) -> Result<Typed, SqlError> {
         let args = args.iter().cloned().map(|arg| self.as_text(arg));
         let args = args.collect::<Result<_, _>>()?;
         Ok(typed(call(ArrayFunc::Split, args), SqlType::Array(&SqlType::Text)))
     }
+}
+
+/// `array_fill`: the type of the element is that of the array's.
+fn filled(binder: &mut Binder<'_>, name: &str, args: &[Typed]) -> Result<Typed, SqlError> {
+    let element = args[0].clone();
+    if element.ty == SqlType::Unknown {
+        return Err(no_polymorphic());
+    }
+    let ty = beside(element.ty).array().ok_or_else(|| unknown_function(name, args))?;
+    let mut bound = vec![binder.as_element(element)?];
+    for numbers in &args[1..] {
+        bound.push(binder.coerce(numbers.clone(), SqlType::Array(&SqlType::Int4))?);
+    }
+    Ok(typed(call(ArrayFunc::Fill, bound), ty))
 }

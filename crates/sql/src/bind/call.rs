@@ -9,7 +9,6 @@ use super::operators::{beside, check_equality, check_order};
 use super::ordered::{OrderedSaid, may_have_group, needs_group, ordered_parts};
 use super::query::sort_key;
 use super::sets::is_set_function;
-use super::variadic::{spread, spread_argument};
 use super::window::is_window_function;
 use super::{Binder, Typed, folded};
 use crate::catalog::Named;
@@ -105,8 +104,8 @@ impl Binder<'_> {
                 return count_of_rows(self, &of, true, function);
             }
         }
-        if let Some(array) = spread_argument(&args) {
-            return spread(self, &name, &args, array);
+        if let Some(array) = super::variadic::spread_argument(&args) {
+            return super::variadic::spread(self, &name, &args, array);
         }
         if name == "grouping" && function.over.is_none() {
             return grouping(self, &args);

@@ -22,7 +22,6 @@ use super::row_assign::row_values;
 use super::row_query::row_with_query;
 use super::sets::without_sets;
 use super::times::overlaps;
-use super::variadic::values_query;
 use super::{Binder, DEPTH_MAX, bare};
 use crate::catalog::NamedType;
 use crate::datum::Datum;
@@ -85,8 +84,14 @@ impl Binder<'_> {
             ast::Expr::IsNotTrue(inner) => self.is_truth(inner, true, true),
             ast::Expr::IsFalse(inner) => self.is_truth(inner, false, false),
             ast::Expr::IsNotFalse(inner) => self.is_truth(inner, false, true),
-            ast::Expr::IsUnknown(inner) => self.is_unknown(inner),
-            ast::Expr::IsNotUnknown(inner) => Ok(negate(self.is_unknown(inner)?, true)),
+            // IS NULL of a Boolean.
+            ast::Expr::IsUnknown(inner) => {
+                Ok(boolean(Expr::IsNull(Box::new(self.condition(inner)?))))
+            }
+            ast::Expr::IsNotUnknown(inner) => {
+                let is_unknown = Expr::IsNull(Box::new(self.condition(inner)?));
+                Ok(negate(boolean(is_unknown), true))
+            }
             ast::Expr::IsNotDistinctFrom(a, b) => self.same(a, b),
             ast::Expr::IsDistinctFrom(a, b) => Ok(negate(self.same(a, b)?, true)),
             ast::Expr::Between { expr, negated, low, high } => {
@@ -150,7 +155,9 @@ impl Binder<'_> {
             ast::Expr::Function(call) if is_named(call, "row") => {
                 Err(SqlError::unsupported("a row as a value"))
             }
-            ast::Expr::Function(call) if let Some(query) = values_query(call) => self.expr(&query?),
+            ast::Expr::Function(call) if let Some(query) = super::variadic::values_query(call) => {
+                self.expr(&query?)
+            }
             ast::Expr::Function(call) if is_named(call, "coalesce") => {
                 without_sets(self, |binder| binder.function(call))
             }
@@ -211,11 +218,6 @@ impl Binder<'_> {
         let value = self.expr(inner)?;
         let value = of_any(self, value);
         Ok(Expr::IsNull(Box::new(value.expr)))
-    }
-
-    /// IS UNKNOWN: IS NULL of a Boolean.
-    fn is_unknown(&mut self, inner: &ast::Expr) -> Result<Typed, SqlError> {
-        Ok(boolean(Expr::IsNull(Box::new(self.condition(inner)?))))
     }
 
     fn binary(

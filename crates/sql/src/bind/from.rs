@@ -13,6 +13,7 @@ use crate::error::{SqlError, code};
 use crate::expr::{Compare, Expr, conjuncts};
 use crate::functions::Func;
 use crate::optimize::Planning;
+use crate::parse::ROWS_FROM;
 use crate::plan::{Named, OutputColumn, Select, SetCall, Source, Step};
 use crate::refuse;
 use crate::rights::{self, Object, Rights};
@@ -22,9 +23,6 @@ use crate::types::SqlType;
 use sqlparser::ast::{self, JoinConstraint, JoinOperator, TableFactor};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// The name by which [`crate::parse`] writes ROWS FROM as a function.
-pub(crate) const ROWS_FROM: &str = "rows from";
 
 /// The number of the system column `tableoid`, as in PostgreSQL.
 const TABLE_OID: i16 = -6;
@@ -352,7 +350,7 @@ impl Binder<'_> {
             return self.factor(&query, steps, &mut Vec::new());
         }
         if name == format!("\"{ROWS_FROM}\"") {
-            return self.rows_from(args, numbered, alias, steps);
+            return rows_from(self, args, numbered, alias, steps);
         }
         if numbered && !is_set_function(name) {
             return Err(SqlError::unsupported(format!("WITH ORDINALITY of {name}")));
@@ -380,42 +378,6 @@ impl Binder<'_> {
             call.columns.push((number.0.to_owned(), number.1));
         }
         self.enter(Source::Set(Box::new(call)), alias, name, steps)
-    }
-
-    /// ROWS FROM: the rows of several functions side by side.
-    fn rows_from(
-        &mut self,
-        functions: &[ast::FunctionArg],
-        numbered: bool,
-        alias: Option<&ast::TableAlias>,
-        steps: &mut Vec<Step>,
-    ) -> Result<(), SqlError> {
-        let mut call = SetCall { numbered, ..SetCall::default() };
-        for function in functions {
-            let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(ast::Expr::Function(one))) =
-                function
-            else {
-                return Err(SqlError::new(code::SYNTAX, "ROWS FROM has function calls only"));
-            };
-            let last = one.name.0.last().and_then(|part| part.as_ident());
-            let name = last.map(folded).unwrap_or_default();
-            let args = match &one.args {
-                ast::FunctionArguments::List(list) if is_set_function(&name) => &list.args[..],
-                _ => return Err(SqlError::unsupported(format!("{name} in ROWS FROM"))),
-            };
-            let mut bound = Vec::with_capacity(args.len());
-            for arg in args {
-                let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(arg)) = arg else {
-                    return Err(SqlError::unsupported(format!("this argument of {name}")));
-                };
-                bound.push(self.expr(arg)?);
-            }
-            self.set_function(&name, bound, &mut call)?;
-        }
-        if numbered {
-            call.columns.push(("ordinality".to_owned(), SqlType::Int8));
-        }
-        self.enter(Source::Set(Box::new(call)), alias, "", steps)
     }
 
     /// A function with one result value, as a source of one row.
@@ -522,6 +484,42 @@ impl Binder<'_> {
         steps.push(Step::of(source, shown, offset, width));
         Ok(())
     }
+}
+
+/// ROWS FROM: the rows of several functions side by side.
+fn rows_from(
+    binder: &mut Binder<'_>,
+    functions: &[ast::FunctionArg],
+    numbered: bool,
+    alias: Option<&ast::TableAlias>,
+    steps: &mut Vec<Step>,
+) -> Result<(), SqlError> {
+    let mut call = SetCall { numbered, ..SetCall::default() };
+    for function in functions {
+        let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(ast::Expr::Function(one))) =
+            function
+        else {
+            return Err(SqlError::new(code::SYNTAX, "ROWS FROM has function calls only"));
+        };
+        let last = one.name.0.last().and_then(|part| part.as_ident());
+        let name = last.map(folded).unwrap_or_default();
+        let args = match &one.args {
+            ast::FunctionArguments::List(list) if is_set_function(&name) => &list.args[..],
+            _ => return Err(SqlError::unsupported(format!("{name} in ROWS FROM"))),
+        };
+        let mut bound = Vec::with_capacity(args.len());
+        for arg in args {
+            let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(arg)) = arg else {
+                return Err(SqlError::unsupported(format!("this argument of {name}")));
+            };
+            bound.push(binder.expr(arg)?);
+        }
+        binder.set_function(&name, bound, &mut call)?;
+    }
+    if numbered {
+        call.columns.push(("ordinality".to_owned(), SqlType::Int8));
+    }
+    binder.enter(Source::Set(Box::new(call)), alias, "", steps)
 }
 
 /// A sequence as a source: its row in PostgreSQL.

@@ -97,14 +97,12 @@ pub(crate) use constant::{check_change, check_query};
 pub(crate) use convert::{bare, negative, retyped};
 pub use domain::check_domain;
 pub(crate) use expr::Typed;
-pub(crate) use from::ROWS_FROM;
 pub(crate) use generated::checked_columns;
 pub use generated::{check_conditions, check_generated, computed_of, renamed};
 pub(crate) use merge::merge;
 pub(crate) use name::column_name;
 pub(crate) use procedure::called;
 pub use procedure::check_argument;
-pub(crate) use variadic::VARIADIC;
 pub(crate) use view::written;
 pub(crate) use writing::{changes, modify, whole_change, whole_query};
 

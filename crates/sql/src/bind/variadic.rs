@@ -6,10 +6,8 @@
 use super::operators::is_named;
 use super::{Binder, Typed};
 use crate::error::SqlError;
+use crate::parse::VARIADIC;
 use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArguments};
-
-/// The name by which [`crate::parse`] marks an argument with VARIADIC.
-pub(crate) const VARIADIC: &str = "variadic argument";
 
 /// The array behind VARIADIC, if the last of these arguments has it.
 pub(super) fn spread_argument<'e>(args: &[&'e ast::Expr]) -> Option<&'e ast::Expr> {

@@ -3,7 +3,6 @@
 //!
 //! `DROP .. IF EXISTS` of an object of a kind that cannot exist does nothing, as at PostgreSQL.
 
-use super::Parsed;
 use crate::error::SqlError;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
@@ -76,11 +75,11 @@ const STATEMENTS: [(&[&str], Option<&str>); 9] = [
 /// Words that may stand between CREATE and the kind of the object.
 const BETWEEN: [&str; 5] = ["OR", "REPLACE", "CONSTRAINT", "TRUSTED", "PROCEDURAL"];
 
-/// Looks at the first words of a statement.
+/// Looks at the first words of a statement. Returns the tag of one that does nothing.
 ///
 /// # Errors
 /// 0A000 with its name, if Isomer does not have it.
-pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<Option<Parsed>, SqlError> {
+pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<Option<&'static str>, SqlError> {
     let words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
     let words: Vec<String> = words
         .map_while(|token| match &token.token {
@@ -122,7 +121,7 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<Option<Parsed>, SqlError
         ("DROP", ["IF", "EXISTS", object, ..])
             if *object != "ISOMER" || *drop != "DROP EXTENSION" =>
         {
-            Ok(Some(Parsed::Nothing(drop)))
+            Ok(Some(*drop))
         }
         _ => refuse(format!("{verb} {}", name.join(" ")), *hint),
     }

@@ -300,6 +300,11 @@ pub(super) fn overriding(tokens: &mut Vec<TokenWithSpan>) -> Option<Overriding> 
     Some(overriding)
 }
 
+/// The name of the function that [`as_calls`] writes for an argument with VARIADIC.
+pub(crate) const VARIADIC: &str = "variadic argument";
+/// The name of the function that [`as_calls`] writes for ROWS FROM.
+pub(crate) const ROWS_FROM: &str = "rows from";
+
 /// Writes `VARIADIC array` as a call, and `ROWS FROM` as the name of a function, for the grammar,
 /// which has neither.
 pub(super) fn as_calls(tokens: &mut Vec<TokenWithSpan>) {
@@ -318,13 +323,13 @@ pub(super) fn as_calls(tokens: &mut Vec<TokenWithSpan>) {
             |by: usize, token: &Token| signs.get(at + by).is_some_and(|t| t.token == *token);
         let is_from = signs.get(at + 1).is_some_and(|next| is_word(next, &["from"]));
         if is_word(sign, &["variadic"]) && !open.is_empty() && !follows(1, &Token::RParen) {
-            tokens.push(put(Token::make_word(crate::bind::VARIADIC, Some('"'))));
+            tokens.push(put(Token::make_word(VARIADIC, Some('"'))));
             tokens.push(put(Token::LParen));
             if let Some(is_variadic) = open.last_mut() {
                 *is_variadic = true;
             }
         } else if is_word(sign, &["rows"]) && is_from && follows(2, &Token::LParen) {
-            tokens.push(put(Token::make_word(crate::bind::ROWS_FROM, Some('"'))));
+            tokens.push(put(Token::make_word(ROWS_FROM, Some('"'))));
             at += 1;
         } else {
             match sign.token {
