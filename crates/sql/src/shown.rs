@@ -67,6 +67,16 @@ impl Step {
             (alias, _) => alias,
         }
     }
+
+    /// A column without a name of a query that became a source, as the expression inside.
+    fn unnamed(&self, column: usize) -> Option<(String, SqlType)> {
+        let Source::Query(query) = &self.source else { return None };
+        if query.group.is_some() || !query.windows.is_empty() {
+            return None;
+        }
+        let expr = query.project.get(column)?;
+        Some(Names::of_steps(&query.steps, true, Vec::new()).named(expr))
+    }
 }
 
 impl Names {
@@ -79,8 +89,14 @@ impl Names {
             let mut columns = step.source.columns().into_iter();
             let alias = quoted(step.shown_alias());
             for slot in step.offset..step.offset + step.width {
+                let column = columns.next().filter(|(name, _)| !name.is_empty());
+                if let (None, Some(known)) = (&column, step.unnamed(slot - step.offset)) {
+                    qualified[slot] = known.clone();
+                    row[slot] = known;
+                    continue;
+                }
                 // The slots behind the columns are those of the system.
-                let (name, ty) = columns.next().unwrap_or(("row_id".to_owned(), SqlType::Int8));
+                let (name, ty) = column.unwrap_or(("row_id".to_owned(), SqlType::Int8));
                 let name = quoted(&name);
                 qualified[slot] = (format!("{alias}.{name}"), ty);
                 row[slot] = (name, ty);
