@@ -467,6 +467,8 @@ impl Resharding<'_> {
             match lock(false) {
                 Ok(()) => return Ok(Some(closed)),
                 Err(OpenError::Locked) => {}
+                // The conductor, which has the locks, answers too late.
+                Err(OpenError::Canceled(CancelReason::LockTime)) => return Ok(None),
                 Err(error) => return Err(explain(error)),
             }
             self.pause(LOOK_BRIEFLY)?;
