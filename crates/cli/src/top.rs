@@ -37,8 +37,10 @@ pub(crate) struct TopArgs {
     once: bool,
 }
 
-/// Figures of one moment, by name and labels.
+/// Figures by name and labels.
 type Figures = BTreeMap<(String, String), f64>;
+/// The figures of one moment, by process.
+type Moment = BTreeMap<String, Figures>;
 
 /// The rates between two looks.
 #[derive(Default)]
@@ -83,7 +85,7 @@ pub(crate) fn run(args: &TopArgs) -> Result<(), Failure> {
     if args.once || !std::io::IsTerminal::is_terminal(&std::io::stdout()) {
         clock::sleep(pause);
         let now = figures(&mut server)?;
-        let past = VecDeque::from([Interval::between(&before, &now, pause.as_secs_f64())]);
+        let past = VecDeque::from([Interval::of(&growth(&before, &now), pause.as_secs_f64())]);
         let shown = look(&mut server)?;
         lines(&past, &shown, 120, 40).into_iter().for_each(out::line);
         return Ok(());
@@ -103,15 +105,35 @@ pub(crate) fn run(args: &TopArgs) -> Result<(), Failure> {
         if past.len() == SPARKS {
             past.pop_front();
         }
-        past.push_back(Interval::between(&before, &now, seconds));
+        past.push_back(Interval::of(&growth(&before, &now), seconds));
         (before, at) = (now, then);
     }
 }
 
-fn figures(server: &mut Server) -> Result<Figures, Failure> {
-    let rows =
-        server.query("select name, labels, sum(value) from isomer.all_metrics group by 1, 2")?;
-    Ok(rows.iter().map(|row| ((row.get(0), row.get(1)), row.get(2))).collect())
+fn figures(server: &mut Server) -> Result<Moment, Failure> {
+    let figures = "select coalesce(process, ''), name, labels, value from isomer.all_metrics";
+    let mut moment = Moment::new();
+    for row in server.query(figures)? {
+        let of = moment.entry(row.get(0)).or_default();
+        of.insert((row.get(1), row.get(2)), row.get(3));
+    }
+    Ok(moment)
+}
+
+/// The growth of the counters of all processes between two moments. A process without an answer at
+/// the first one is left out: all that it ever did would seem to be new.
+fn growth(before: &Moment, now: &Moment) -> Figures {
+    let mut growth = Figures::new();
+    for (process, now) in now {
+        let Some(before) = before.get(process) else { continue };
+        for (key, value) in now {
+            let since = value - before.get(key).copied().unwrap_or_default();
+            // A process that was restarted counts anew.
+            let since = if since < 0.0 { *value } else { since };
+            *growth.entry(key.clone()).or_default() += since;
+        }
+    }
+    growth
 }
 
 fn look(server: &mut Server) -> Result<Shown, Failure> {
@@ -181,13 +203,12 @@ fn look_at_conductor(server: &mut Server, shown: &mut Shown) -> Result<(), Failu
 }
 
 impl Interval {
-    fn between(before: &Figures, now: &Figures, seconds: f64) -> Interval {
-        let grown = |(key, value): (&(String, String), &f64)| {
-            value - before.get(key).copied().unwrap_or_default()
-        };
+    fn of(growth: &Figures, seconds: f64) -> Interval {
         let of = |name: &str, label: &str| -> f64 {
-            let found = now.iter().filter(|((is, labels), _)| is == name && labels.contains(label));
-            found.map(grown).fold(0.0, |all, one| all + one) / seconds
+            let is_it = |((is, labels), _): &(&(String, String), &f64)| {
+                is == name && labels.contains(label)
+            };
+            growth.iter().filter(is_it).fold(0.0, |all, (_, grown)| all + grown) / seconds
         };
         let mut interval = Interval {
             statements: of("isomer_statement_duration_seconds_count", ""),
@@ -198,20 +219,19 @@ impl Interval {
         };
         let local = of("isomer_commits_total", "kind=\"local\"");
         interval.local = (interval.commits > 0.0).then(|| local / interval.commits);
-        for ((name, labels), value) in
-            now.iter().filter(|((name, _), _)| name == "isomer_commits_total")
+        for ((_, labels), grown) in
+            growth.iter().filter(|((name, _), _)| name == "isomer_commits_total")
         {
-            let key = (name.clone(), labels.clone());
             let site = labels.split('"').nth(1).unwrap_or_default().to_owned();
-            *interval.sites.entry(site).or_default() += grown((&key, value)) / seconds;
+            *interval.sites.entry(site).or_default() += grown / seconds;
         }
-        let mut buckets: Vec<(f64, f64)> = now
+        let mut buckets: Vec<(f64, f64)> = growth
             .iter()
             .filter(|((name, _), _)| name == "isomer_statement_duration_seconds_bucket")
-            .filter_map(|((name, labels), value)| {
+            .filter_map(|((_, labels), grown)| {
                 let end = labels.split('"').nth(1)?;
                 let end = if end == "+Inf" { f64::INFINITY } else { end.parse().ok()? };
-                Some((end, grown((&(name.clone(), labels.clone()), value))))
+                Some((end, *grown))
             })
             .collect();
         buckets.sort_by(|one, next| one.0.total_cmp(&next.0));
@@ -324,7 +344,10 @@ mod tests {
             (bucket, "le=\"0.01\"", 99.0),
             (bucket, "le=\"+Inf\"", 105.0),
         ]);
-        let interval = Interval::between(&before, &now, 2.0);
+        let moment = |name: &str, of: &Figures| Moment::from([(name.to_owned(), of.clone())]);
+        let (first, mut second) = (moment("a", &before), moment("a", &now));
+        second.insert("came back".to_owned(), figures(&[(commits, local, 1_000_000.0)]));
+        let interval = Interval::of(&growth(&first, &second), 2.0);
         assert_eq!((interval.statements, interval.commits), (50.0, 20.0));
         assert_eq!((interval.local, interval.p50_s), (Some(0.75), Some(0.001)));
         assert_eq!(interval.sites["s1"], 15.0);
