@@ -179,9 +179,9 @@ fn the_sites_of_a_process_and_of_two_are_taken_over_together() {
     let mut written = 0;
     let cases: [(usize, &[usize]); 3] = [(1, &[1]), (1, &[2]), (2, &[1, 2])];
     for (backups, lost) in cases {
-        client
-            .batch_execute(&format!("alter table spread set (backups = {backups})"))
-            .expect("there are sites for them");
+        // A site that has just come back is refused until it knows what it has missed.
+        let alter = format!("alter table spread set (backups = {backups})");
+        wait_for("there are sites for them", || client.batch_execute(&alter).is_ok());
         assert!(are_backed(&mut client, backups), "{:?}", placements(&mut client));
         lost.iter().for_each(|at| cluster.kill(*at));
         // An update at all sites waits until others have taken over from all failed ones.
