@@ -140,16 +140,7 @@ fn statement_of(
         compiled.map(Arc::new).map_err(SqlError::nowhere)
     };
     let (compiled, formats) = (&statement.compiled, &Formats::default());
-    let call = Call {
-        compiled,
-        again,
-        params,
-        formats,
-        describes: false,
-        keeps: None,
-        said: None,
-        explains: None,
-    };
+    let call = Call::new(compiled, again, params, formats);
     if let Action::Call(_) = compiled.action {
         return within(session, call, depth + 1, out);
     }

@@ -124,18 +124,7 @@ impl Session {
             other => unreachable!("{other:?} was a cursor"),
         };
         let formats = Formats::default();
-        let params = call.params;
-        let keeps = Some(&kept);
-        let inner = Call {
-            compiled: query,
-            again,
-            params,
-            formats: &formats,
-            describes: false,
-            keeps,
-            said: None,
-            explains: None,
-        };
+        let inner = Call { keeps: Some(&kept), ..Call::new(query, again, call.params, &formats) };
         self.query(inner, &mut Out::default(), flush)?;
         let Kept { rows, held } = kept.into_inner();
         let scrolls = declare.scrolls.unwrap_or(!query.locks_rows());

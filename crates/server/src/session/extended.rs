@@ -254,18 +254,7 @@ impl Session {
         let Some(compiled) = self.compile(&mut statement)? else { return Ok(()) };
         let budget = self.memory.statement.clone();
         let again: PlanAgain<'_> = &|catalog| statement.planned_for(catalog, &budget);
-        let (params, formats) = (&portal.params[..], &portal.formats);
-        let (compiled, describes) = (&compiled, false);
-        let call = Call {
-            compiled,
-            again,
-            params,
-            formats,
-            describes,
-            keeps: None,
-            said: None,
-            explains: None,
-        };
+        let call = Call::new(&compiled, again, &portal.params, &portal.formats);
         self.run(call, out, flush)
     }
 
@@ -290,20 +279,10 @@ impl Session {
         };
         let budget = self.memory.statement.clone();
         let again: PlanAgain<'_> = &|catalog| portal.statement.planned_for(catalog, &budget);
-        let (params, formats) = (&portal.params[..], &portal.formats);
         let Written { text, given, .. } = &*portal.statement.written;
         let is_alone = most == 0 && portal.rest.is_none() && self.next == Some(b'S');
-        let (said, compiled) = (Some(Said { text, given, is_alone }), &compiled);
-        let call = Call {
-            compiled,
-            again,
-            params,
-            formats,
-            describes: false,
-            keeps: None,
-            said,
-            explains: None,
-        };
+        let said = Some(Said { text, given, is_alone });
+        let call = Call { said, ..Call::new(&compiled, again, &portal.params, &portal.formats) };
         if most == 0 && portal.rest.is_none() {
             let done = self.run(call, out, flush);
             if !name.is_empty() || done.is_ok() {

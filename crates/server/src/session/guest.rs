@@ -54,16 +54,7 @@ impl<'s> Guest<'s> {
         witness: SeesCommit<'_>,
     ) -> Result<(), SqlError> {
         let session = &mut *self.session;
-        let call = Call {
-            compiled,
-            again,
-            params,
-            formats,
-            describes,
-            keeps: None,
-            said: None,
-            explains: None,
-        };
+        let call = Call { describes, ..Call::new(compiled, again, params, formats) };
         for run in 1.. {
             if run == 1 {
                 super::ship::look_near(session, call);

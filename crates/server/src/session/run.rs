@@ -85,6 +85,17 @@ pub(crate) struct Call<'c> {
 }
 
 impl<'c> Call<'c> {
+    /// A statement that runs here, and whose result has no description.
+    pub(super) fn new(
+        compiled: &'c Arc<Compiled>,
+        again: PlanAgain<'c>,
+        params: &'c [Datum],
+        formats: &'c Formats,
+    ) -> Call<'c> {
+        let (describes, keeps, said, explains) = (false, None, None, None);
+        Call { compiled, again, params, formats, describes, keeps, said, explains }
+    }
+
     /// A statement without parameters, as in a simple query.
     ///
     /// # Errors
@@ -98,16 +109,7 @@ impl<'c> Call<'c> {
         if !is_plan(&compiled.action) && !compiled.params.is_empty() {
             return Err(SqlError::new(code::UNDEFINED_PARAMETER, "there is no parameter $1"));
         }
-        Ok(Call {
-            compiled,
-            again,
-            params: &[],
-            formats,
-            describes: true,
-            keeps: None,
-            said: None,
-            explains: None,
-        })
+        Ok(Call { describes: true, ..Call::new(compiled, again, &[], formats) })
     }
 }
 

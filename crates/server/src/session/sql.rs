@@ -90,17 +90,8 @@ impl Session {
                 let Written { text, given, .. } = &*statement.written;
                 // Here the text is that of the statement that was prepared.
                 let said = Some(Said { text, given, is_alone: true }).filter(|_| describes);
-                let compiled = &compiled;
-                let call = Call {
-                    compiled,
-                    again,
-                    params,
-                    formats,
-                    describes,
-                    keeps: None,
-                    said,
-                    explains,
-                };
+                let new = Call::new(&compiled, again, params, formats);
+                let call = Call { describes, said, explains, ..new };
                 self.perform(call, out, flush)?;
             }
             Prepared::Deallocate(None) => {
