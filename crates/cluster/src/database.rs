@@ -443,7 +443,7 @@ impl Database {
         let sites = design.sites().iter().filter(elsewhere);
         let reach = |site: SiteId| {
             let mut reach = transport.reach(site)?;
-            if reach.trouble.is_none() && self.conductor.is_given_up(site) {
+            if reach.trouble.is_none() && self.conductor.is_returning(site) {
                 reach.trouble = Some("it is back, and not readmitted yet".to_owned());
             }
             Some(reach)

@@ -266,6 +266,12 @@ impl<T: Transport> Conductor<T> {
         self.membership.members.lock().is_given_up(site)
     }
 
+    /// True from when a site is declared dead until any change may need it: it is readmitted then,
+    /// and has been told the numbers of backups.
+    pub(crate) fn is_returning(&self, site: SiteId) -> bool {
+        self.is_given_up(site) || backups::is_untold(self, site)
+    }
+
     /// True if a site is up and a member.
     pub(super) fn is_usable(&self, site: SiteId) -> bool {
         self.transport.failure(site).is_none() && !self.membership.is_passed_by(site)
@@ -292,8 +298,8 @@ impl<T: Transport> Conductor<T> {
         let mut needed = master.into_iter().chain(target.filter(|_| !is_removed));
         let is_backed = change.table().is_some_and(|table| has_backups(design, table));
         let is_untold = |site| is_backed && target == Some(site) && backups::is_untold(self, site);
-        let is_unready = |site: &SiteId| self.is_given_up(*site) || is_untold(*site);
-        needed.find(is_unready).map_or(Ok(()), |site| Err(not_known(site)))
+        let is_not_known = |site: &SiteId| self.is_given_up(*site) || is_untold(*site);
+        needed.find(is_not_known).map_or(Ok(()), |site| Err(not_known(site)))
     }
 
     /// Fails if a site cannot be reached.
