@@ -183,7 +183,7 @@ pub enum Wrong {
     /// It is not kept any more: it has ended, or the process that kept it did.
     Gone,
     /// It is in this state, and not proposed.
-    State(&'static str),
+    State(State),
 }
 
 /// See the [module documentation](self).
@@ -516,7 +516,7 @@ impl Proposals {
         let found = self.kept.iter_mut().find(|it| it.number == number).ok_or(gone)?;
         match &found.state {
             State::Proposed => Ok(found),
-            other => Err(Wrong::State(other.name())),
+            other => Err(Wrong::State(other.clone())),
         }
     }
 }
@@ -587,7 +587,7 @@ mod tests {
         offer(&mut proposals, 0, 6);
         offer(&mut proposals, 0, 8);
         assert_eq!(proposals.approve(Time(1), 1, "ann").map(|it| it.plan), Ok(split(5)));
-        assert_eq!(proposals.approve(Time(1), 1, "ann"), Err(Wrong::State("approved")));
+        assert_eq!(proposals.approve(Time(1), 1, "ann"), Err(Wrong::State(State::Approved)));
         proposals.started(1, Some(9), Ok(4));
         assert_eq!(offer(&mut proposals, 2, 5), None, "it runs");
         proposals.follow(|number| (number == 4).then_some(Ok(Time(5))));
@@ -716,7 +716,7 @@ mod tests {
         let mut proposals = Proposals::default();
         offer(&mut proposals, 0, 5);
         proposals.reject(Time(7), 1, ("bob", Some("not today"))).expect("it waits");
-        assert_eq!(proposals.reject(Time(8), 1, ("bob", None)), Err(Wrong::State("rejected")));
+        assert_eq!(proposals.reject(Time(8), 1, ("bob", None)), Err(Wrong::State(State::Rejected)));
         assert_eq!(offer(&mut proposals, 6 + REST_NS, 5), None);
         let moves = Parts::from([("remaster", TableId(1), Key::int(4))]);
         assert_eq!(proposals.offer(Time(9), split(5), None, moves), None, "another change there");
@@ -727,7 +727,7 @@ mod tests {
     fn a_proposal_without_an_answer_expires() {
         let mut proposals = Proposals::default();
         offer(&mut proposals, 0, 5);
-        assert_eq!(proposals.approve(Time(PENDING_NS), 1, "ann"), Err(Wrong::State("expired")));
+        assert_eq!(proposals.approve(Time(PENDING_NS), 1, "ann"), Err(Wrong::State(State::Expired)));
         assert_eq!(offer(&mut proposals, PENDING_NS, 5), Some(2));
     }
 

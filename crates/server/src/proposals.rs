@@ -36,7 +36,8 @@ fn wrong(number: u64, wrong: Wrong) -> SqlError {
     let message = match wrong {
         Wrong::Unknown => format!("there is no proposal {number}"),
         Wrong::Gone => format!("proposal {number} is not open any more"),
-        Wrong::State(state) => format!("proposal {number} is {state}"),
+        Wrong::State(State::Refused(why)) => format!("proposal {number} is refused: {why}"),
+        Wrong::State(state) => format!("proposal {number} is {}", state.name()),
     };
     SqlError::new(code::NOT_READY, message).hint("isomer.proposals shows those that wait.")
 }

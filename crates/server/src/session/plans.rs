@@ -37,7 +37,11 @@ pub(super) fn show_plan(
 ) -> Result<(), SqlError> {
     let has_plan = matches!(
         call.compiled.explained(),
-        Action::Select(_) | Action::Insert(_) | Action::Update(_) | Action::Delete(_)
+        Action::Select(_)
+            | Action::Insert(_)
+            | Action::Update(_)
+            | Action::Delete(_)
+            | Action::Merge(_)
     );
     if !has_plan {
         return Err(SqlError::unsupported("EXPLAIN of a prepared statement that is no query"));
