@@ -15,7 +15,8 @@
 //! those that move masters of its tables and have at most half as many changes.
 //!
 //! **Operators propose as well**, so that another operator can look at a plan before it is carried
-//! out. An earlier rejection does not keep them from it.
+//! out. An earlier rejection does not keep them from it, and a planner's proposal that changes the
+//! same partitions gives way.
 //!
 //! **Effect.** The load is measured in the [`MEASURED_NS`] before the approval, and in those after
 //! the last change. That compares all transactions of the database, whatever they use; the effect
@@ -333,8 +334,13 @@ impl Proposals {
         is_of_planner: bool,
     ) -> Result<u64, Dropped> {
         self.expire(now);
-        let waits =
-            |it: &&Proposal| it.state == State::Proposed && it.by.is_none() == is_of_planner;
+        let yields = |it: &Proposal| match is_of_planner {
+            true => it.yields_to(plan.steps.len()),
+            false => it.is_of_planner(),
+        };
+        let waits = |it: &&Proposal| {
+            it.state == State::Proposed && it.by.is_none() == is_of_planner && !yields(it)
+        };
         if self.kept.iter().filter(waits).count() >= PENDING_MAX {
             return Err(Dropped::Full);
         }
@@ -345,7 +351,6 @@ impl Proposals {
         let places: BTreeSet<(TableId, &Key)> =
             parts.iter().map(|(_, table, start)| (*table, start)).collect();
         let is_there = |(_, table, start): &(&str, TableId, Key)| places.contains(&(*table, start));
-        let yields = |it: &Proposal| is_of_planner && it.yields_to(plan.steps.len());
         for it in self.kept.iter().filter(|it| it.parts.iter().any(is_there)) {
             if it.state.is_open() && !it.parts.is_disjoint(&parts) && !yields(it) {
                 return Err(Dropped::Open(it.number));
@@ -355,6 +360,14 @@ impl Proposals {
             }
         }
         self.count += 1;
+        if !is_of_planner {
+            let number = self.count;
+            let gives_way = |it: &&mut Proposal| yields(it) && !it.parts.is_disjoint(&parts);
+            for it in self.kept.iter_mut().filter(gives_way) {
+                let why = format!("proposal {number}, of an operator, takes its place");
+                it.state = State::Refused(why);
+            }
+        }
         if self.kept.len() == KEPT_MAX {
             let ended = self.kept.iter().position(|it| !it.state.is_open()).unwrap_or_default();
             self.kept.remove(ended);
@@ -633,10 +646,17 @@ mod tests {
             let of = Of { decision: 7, forecast: Some([3.0 * WORTH_US, WORTH_US]) };
             proposals.offer(Time(0), plan, Some(of), keys.map(part).collect())
         };
-        assert_eq!((offer(0..1), offer(1..2)), (Some(1), Some(2)));
-        assert_eq!(offer(0..10), Some(3));
-        assert_eq!(offer(0..12), None, "the load is nearly the same");
-        assert_eq!(states(&proposals), ["refused", "refused", "proposed"]);
+        // They also make room for it.
+        for key in 0..PENDING_MAX as i64 {
+            assert_eq!(offer(key..key + 1), Some(key as u64 + 1));
+        }
+        assert_eq!(offer(100..101), None, "enough wait");
+        assert_eq!(offer(0..40), Some(PENDING_MAX as u64 + 1));
+        assert_eq!(offer(0..42), None, "the load is nearly the same");
+        assert_eq!(
+            states(&proposals).iter().filter(|state| **state == "refused").count(),
+            PENDING_MAX
+        );
         let last = proposals.all().last().expect("a proposal");
         assert_eq!(last.forecast, [Some(3.0 * WORTH_US), Some(WORTH_US)]);
     }
@@ -656,6 +676,15 @@ mod tests {
         assert_eq!(offer(&mut proposals, 3, 4), None, "the autopilot respects a rejection");
         assert_eq!(proposals.propose(Time(3), split(4), "ann", part(4)), Ok(2));
         assert_eq!(proposals.all().last().and_then(|it| it.by.as_deref()), Some("ann"));
+    }
+
+    #[test]
+    fn a_planners_proposal_gives_way_to_an_operator() {
+        let mut proposals = Proposals::default();
+        let _ = [4, 8].map(|key| offer(&mut proposals, 0, key));
+        let part = Parts::from([("split", TableId(1), Key::int(4))]);
+        assert_eq!(proposals.propose(Time(1), split(4), "ann", part), Ok(3));
+        assert_eq!(states(&proposals), ["refused", "proposed", "proposed"]);
     }
 
     #[test]
@@ -727,7 +756,10 @@ mod tests {
     fn a_proposal_without_an_answer_expires() {
         let mut proposals = Proposals::default();
         offer(&mut proposals, 0, 5);
-        assert_eq!(proposals.approve(Time(PENDING_NS), 1, "ann"), Err(Wrong::State(State::Expired)));
+        assert_eq!(
+            proposals.approve(Time(PENDING_NS), 1, "ann"),
+            Err(Wrong::State(State::Expired))
+        );
         assert_eq!(offer(&mut proposals, PENDING_NS, 5), Some(2));
     }
 

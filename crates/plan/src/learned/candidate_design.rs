@@ -35,8 +35,10 @@
 //! **Weak edges.** Adjacent keys count as weakly co-accessed. So few samples are enough where keys
 //! are accessed by range; elsewhere a weak edge does no harm.
 //!
-//! **Cuts.** What lies together at a pressed process ([`super::traffic`]) may be one partition. So
-//! the graph is one of finer parts then: of each partition with many accesses, cut between the
+//! **Cuts.** What lies together at a pressed process ([`super::traffic`]) may be one partition; and
+//! a partition with more accesses than an even share of a site leaves the partitioner no choice: two
+//! such partitions stay apart, even if each transaction needs both. So the graph is one of finer
+//! parts in both cases: of each partition with many accesses, cut between the
 //! values of the first column of its key, such as tenants, or else at keys that divide its accesses
 //! evenly. Of these cuts only those are made whose sides go to different sites.
 //!
@@ -105,7 +107,9 @@ impl CandidateDesign {
         if as_it_is.across < Tuning::ACROSS_MIN && !is_pressed {
             return None;
         }
-        let finer = is_pressed.then(|| finer(situation));
+        let is_coarse =
+            || Graph::of(&grid, known.tuning.neighbours).is_coarse(design.sites().len());
+        let finer = (is_pressed || is_coarse()).then(|| finer(situation));
         let grid = finer.map_or(grid, |finer| Grid::of(&finer, known.workload.samples()));
         let predicted = as_it_is.per_second(known.traffic.clients());
         let now = known.regime.served().unwrap_or(predicted);
@@ -276,6 +280,12 @@ impl<'g> Graph<'g> {
 
     fn add(&mut self, a: u32, b: u32, weight: f64) {
         *self.edges.entry((a.min(b), a.max(b))).or_insert(0.0) += weight;
+    }
+
+    /// True if a partition has more accesses than an even share of a site.
+    fn is_coarse(&self, sites: usize) -> bool {
+        let sum: f64 = self.weights.iter().sum();
+        self.weights.iter().any(|weight| weight * sites as f64 > (1.0 + Tuning::IMBALANCE) * sum)
     }
 
     /// The graph in METIS' units, with these weights; `None` if it is too large.
