@@ -18,6 +18,7 @@ use crate::engine::Engine;
 use crate::indexes::Build;
 use crate::pilot::Decider;
 use crate::plan_names::with_name;
+use crate::remembered::UNDER_WAY;
 use crate::shapes::place;
 use isomer_cluster::Job;
 use isomer_design::{Change, Design, Footprint, Item, Step, TableId};
@@ -167,7 +168,7 @@ impl Engine {
         let (design, now) = (self.database().design(), self.database().now());
         let row = |job: Job| {
             let (state, begun) = match job.begun {
-                Some(begun) => ("under way", begun),
+                Some(begun) => (UNDER_WAY, begun),
                 None => ("waits", now),
             };
             vec![
@@ -289,7 +290,7 @@ fn outcome_of(episode: &Episode) -> String {
         count => format!("; {count} changes were refused"),
     };
     match &episode.outcome {
-        Outcome::Recording | Outcome::Moving => "under way".to_owned(),
+        Outcome::Recording | Outcome::Moving => UNDER_WAY.to_owned(),
         Outcome::TooLittle => "too little ran to plan from".to_owned(),
         Outcome::NothingToMove => "no move helps".to_owned(),
         Outcome::Recommended => "recommended".to_owned(),
@@ -314,10 +315,12 @@ fn outcome(fates: &[ChangeResult], in_force: bool) -> String {
     let longest = made.fold(0.0, f64::max);
     match (count, failed) {
         (0, Some(why)) => format!("not made: {why}"),
-        (0, None) if in_force => "under way".to_owned(),
+        (0, None) if in_force => UNDER_WAY.to_owned(),
         (0, None) => "recommended".to_owned(),
         (count, _) if count == fates.len() => format!("made in {longest:.0} us"),
         (count, Some(why)) => format!("made {count} of {}; not made: {why}", fates.len()),
-        (count, None) => format!("made {count} of {}; under way", fates.len()),
+        (count, None) if in_force => format!("made {count} of {}; {UNDER_WAY}", fates.len()),
+        // By later decisions that asked for the same.
+        (count, None) => format!("recommended; {count} of {} were made", fates.len()),
     }
 }

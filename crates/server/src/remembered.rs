@@ -10,7 +10,8 @@
 //! Such a row changes for minutes: its changes are made, its effect is measured, and a later
 //! decision may take it back. So the table has rows as they were shown last. New ones are written
 //! at once, and news of others every ten seconds, which a crash may lose. Numbers go on where
-//! earlier starts have ended. A proposal that was open at the end of its start is [`INTERRUPTED`].
+//! earlier starts have ended. A proposal or a decision that was open at the end of its start is
+//! [`INTERRUPTED`].
 //!
 //! Only the process with the conductor has these rows, and the next one reads the table.
 
@@ -22,15 +23,18 @@ use std::collections::BTreeMap;
 
 /// The state of a plan or a proposal that was open when its process ended.
 pub(crate) const INTERRUPTED: &str = "interrupted";
+/// How the outcome of a decision ends while changes of it are open.
+pub(crate) const UNDER_WAY: &str = "under way";
 
 /// The most rows of each view that are kept.
 const KEPT_MAX: usize = 1000;
 /// The time between two comparisons, and between two for the sake of new decisions.
 const EVERY_NS: u64 = 10_000_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
-/// The columns with the number, and the state of a proposal.
+/// The columns with the number, the state of a proposal, and the outcome of a decision.
 const NUMBER: usize = 0;
 const STATE: usize = 1;
+const OUTCOME: usize = 6;
 
 /// The views.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,20 +82,31 @@ fn number(row: &Cells) -> i64 {
     }
 }
 
+/// Changes the row of what was open when its process ended.
+fn interrupt(view: View, row: &mut Cells) {
+    let at = match view {
+        View::Decisions => OUTCOME,
+        View::Proposals => STATE,
+    };
+    let Some(Cell::Text(state)) = row.get_mut(at) else { return };
+    match view {
+        View::Decisions if let Some(made) = state.strip_suffix(UNDER_WAY) => {
+            *state = format!("{made}{INTERRUPTED}");
+        }
+        View::Proposals if ["proposed", "approved", "running"].contains(&&**state) => {
+            *state = INTERRUPTED.to_owned();
+        }
+        _ => {}
+    }
+}
+
 impl Remembered {
     /// Begins with the rows of earlier starts. Returns the largest number.
     pub(crate) fn begin(&self, view: View, rows: impl IntoIterator<Item = Cells>) -> u64 {
         let kept = &mut self.kept.lock()[view as usize];
         kept.earlier = rows.into_iter().map(|row| (number(&row), row)).collect();
-        if view == View::Proposals {
-            let open = ["proposed", "approved", "running"];
-            for row in kept.earlier.values_mut() {
-                if let Some(Cell::Text(state)) = row.get_mut(STATE)
-                    && open.contains(&&**state)
-                {
-                    *state = INTERRUPTED.to_owned();
-                }
-            }
+        for row in kept.earlier.values_mut() {
+            interrupt(view, row);
         }
         kept.earlier.keys().last().map_or(0, |last| u64::try_from(*last).unwrap_or(0))
     }
@@ -139,6 +154,21 @@ mod tests {
 
     fn row(number: i64, state: &str) -> Cells {
         vec![Cell::Int(number), Cell::Text(state.to_owned())]
+    }
+
+    #[test]
+    fn what_was_open_at_the_end_is_interrupted() {
+        let remembered = Remembered::default();
+        let decision = |number, outcome: &str| {
+            let mut row = row(number, "");
+            row.resize(OUTCOME, Cell::Null);
+            row.push(Cell::Text(outcome.to_owned()));
+            row
+        };
+        let rows = [decision(1, "made 2 of 45; under way"), decision(2, "made in 7 us")];
+        remembered.begin(View::Decisions, rows);
+        let now = [decision(1, "made 2 of 45; interrupted"), decision(2, "made in 7 us")];
+        assert_eq!(remembered.earlier(View::Decisions), now);
     }
 
     #[test]
