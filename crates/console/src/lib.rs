@@ -136,7 +136,7 @@ impl Console {
         let listener = runtime.block_on(tokio::net::TcpListener::bind(options.listen))?;
         let address = listener.local_addr()?;
         let is_encrypted = !options.listen.ip().is_loopback();
-        let sessions = Sessions::new(options.random, is_encrypted);
+        let sessions = Sessions::new(options.random, address.port(), is_encrypted);
         let token = options.socket.is_some().then(|| sessions.token());
         let shared = Arc::new(Shared { options, sessions, history: History::default() });
         let (stop, stopped) = oneshot::channel();

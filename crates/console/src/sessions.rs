@@ -18,7 +18,8 @@ use tokio_postgres::{Client, Config, Error, NoTls};
 pub(crate) const SESSIONS_MAX: usize = 64;
 /// The idle time after which a session ends.
 const REST_MAX_US: i64 = 12 * 3_600 * 1_000_000;
-/// The name of the cookie.
+/// The name of the cookie begins with this, and ends with the port: browsers send a cookie to all
+/// ports of a machine, and each console has sessions of its own.
 const NAME: &str = "isomer_console";
 /// The time limit of a statement of the console.
 const TIMEOUT: &str = "set statement_timeout = '10s'";
@@ -42,14 +43,24 @@ pub(crate) struct Sessions {
     /// The token of the link, until its use.
     token: Mutex<Option<String>>,
     random: fn(&mut [u8]),
+    /// The name of the cookie.
+    name: String,
     /// Further attributes of cookies.
     attributes: &'static str,
 }
 
 impl Sessions {
-    pub(crate) fn new(random: fn(&mut [u8]), is_encrypted: bool) -> Sessions {
+    pub(crate) fn new(random: fn(&mut [u8]), port: u16, is_encrypted: bool) -> Sessions {
         let attributes = if is_encrypted { "; Secure" } else { "" };
-        Sessions { open: Mutex::default(), token: Mutex::default(), random, attributes }
+        let name = format!("{NAME}_{port}");
+        Sessions { open: Mutex::default(), token: Mutex::default(), random, name, attributes }
+    }
+
+    fn secret_of(&self, headers: &HeaderMap) -> Option<String> {
+        let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let mut pairs =
+            cookies.flat_map(|text| text.split(';')).filter_map(|one| one.split_once('='));
+        pairs.find(|(name, _)| name.trim() == self.name).map(|(_, value)| value.trim().to_owned())
     }
 
     fn secret(&self) -> String {
@@ -129,13 +140,13 @@ impl Sessions {
         }
         open.insert(secret.clone(), Open { session, used_us: now_us });
         let attributes = self.attributes;
-        Ok(format!("{NAME}={secret}; HttpOnly; SameSite=Strict; Path=/{attributes}"))
+        Ok(format!("{}={secret}; HttpOnly; SameSite=Strict; Path=/{attributes}", self.name))
     }
 
     /// The session of a request.
     pub(crate) fn of(&self, headers: &HeaderMap, now_us: i64) -> Option<Arc<Session>> {
         let mut open = self.open.lock();
-        let found = open.get_mut(&secret_of(headers)?)?;
+        let found = open.get_mut(&self.secret_of(headers)?)?;
         if now_us - found.used_us >= REST_MAX_US || found.session.client.is_closed() {
             return None;
         }
@@ -145,16 +156,16 @@ impl Sessions {
 
     /// True if a request belongs to a session, whose connection may have ended.
     pub(crate) fn is_known(&self, headers: &HeaderMap) -> bool {
-        secret_of(headers).is_some_and(|secret| self.open.lock().contains_key(&secret))
+        self.secret_of(headers).is_some_and(|secret| self.open.lock().contains_key(&secret))
     }
 
     /// Ends the session of a request. Returns the value of `Set-Cookie`.
     pub(crate) fn close(&self, headers: &HeaderMap) -> String {
-        if let Some(secret) = secret_of(headers) {
+        if let Some(secret) = self.secret_of(headers) {
             self.open.lock().remove(&secret);
         }
-        let attributes = self.attributes;
-        format!("{NAME}=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0{attributes}")
+        let Sessions { name, attributes, .. } = self;
+        format!("{name}=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0{attributes}")
     }
 }
 
@@ -169,12 +180,6 @@ fn one_too_many<'u>(
     let most = counts.values().copied().max();
     let of_most = sessions.enumerate().filter(|(_, (user, _))| counts.get(user).copied() == most);
     of_most.min_by_key(|(_, (_, used_us))| *used_us).map(|(at, _)| at)
-}
-
-fn secret_of(headers: &HeaderMap) -> Option<String> {
-    let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let mut pairs = cookies.flat_map(|text| text.split(';')).filter_map(|one| one.split_once('='));
-    pairs.find(|(name, _)| name.trim() == NAME).map(|(_, value)| value.trim().to_owned())
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ function processes(sites, gateways) {
   const own = gateways.find((g) => !found.has(g.name))?.name ?? "";
   return [...found].map(([node, list]) => {
     const name = node || own, gateway = gateways.find((g) => g.name === name);
-    return { name, own: node === "", sites: list, role: gateway?.has_conductor ? "conductor" : gateway ? "gateway" : "sites only", gateway };
+    return { name, own: node === "", sites: list, role: gateway?.has_conductor === "t" ? "conductor" : gateway ? "gateway" : "sites only", gateway };
   });
 }
 

@@ -41,11 +41,12 @@ export default async function design(main, live) {
       el("span", {}, `${whole(ranges)} ranges of ${relations.length} ${relations.length === 1 ? "relation" : "relations"}`));
   };
   const sites = await ask("sites"), list = el("div");
+  let opened = "";
   const drawTables = async () => {
     const [placements, tables] = await Promise.all([ask("placements", { limit: 500 }), ask("tables", { limit: 500 })]);
     const byTable = new Map();
     for (const found of placements) byTable.set(found.relation, [...(byTable.get(found.relation) || []), found]);
-    if (list.contains(document.activeElement)) return;
+    const focused = list.contains(document.activeElement) ? document.activeElement.textContent : null;
     list.replaceChildren(part("Relations", "Choose a relation to see its partitions.", table([...byTable.keys()].map((name) => ({ name, of: byTable.get(name), about: tables.find((t) => t.name === name) })), [
       ["relation", (r) => el("button", { class: "link", onclick: () => partitions(r.name).catch(fail) }, r.name)],
       ["partitions", (r) => whole(r.of.reduce((all, x) => all + Number(x.partitions), 0)), "number"],
@@ -53,13 +54,21 @@ export default async function design(main, live) {
       ["masters", (r) => bar(r.of.map((x) => [x.master, Number(x.partitions)]))],
       ["shard key", (r) => r.about?.shard_by ?? "–"], ["backups", (r) => r.about?.backups ?? "–"], ["autopilot", (r) => r.about?.autopilot ?? "–"],
     ], "There is no table yet. CREATE TABLE makes one.")));
+    if (focused !== null) [...list.querySelectorAll("button")].find((b) => b.textContent === focused)?.focus();
+    if (opened && !byTable.has(opened)) { opened = ""; detail.replaceChildren(); }
+    else if (opened && !detail.contains(document.activeElement)) await drawPartitions();
   };
-  const partitions = async (name) => {
-    const found = await ask("partitions", { relation: name, limit: 500 });
+  const drawPartitions = async () => {
+    const name = opened, found = await ask("partitions", { relation: name, limit: 500 });
+    if (name !== opened) return;
     detail.replaceChildren(part(`Partitions of ${name}`, found.length === 500 ? "The first 500. Choose one to see why it is where it is." : "Choose one to see why it is where it is.",
       table(found, [["from", (r) => el("button", { class: "link", onclick: () => open({ ...r, relation: name, partition: r.first_key }).catch(fail) }, r.first_key || "the beginning")],
         ["to", (r) => r.end_key ?? "the end"], ["master", (r) => site(r.master)],
         ["replicas", (r) => el("span", { class: "key" }, ...(r.replicas ? r.replicas.split(" ").map(site) : ["–"]))]], "None.")));
+  };
+  const partitions = async (name) => {
+    opened = name;
+    await drawPartitions();
     detail.scrollIntoView({ block: "nearest" });
   };
   main.append(el("div", { class: "title" }, el("h1", {}, "Design"), row(pick, choose)),
