@@ -37,7 +37,7 @@ pub use procedures::{Argument, Procedure, Procedures};
 pub use relations::{Handle, Kind as RelationKind, Relations};
 pub use schema::public_path;
 pub(crate) use schema::written_in_full;
-pub use schema::{Name, Named, Namespace, PG_CATALOG, PUBLIC, Relation, SYSTEM, TEMPORARY};
+pub use schema::{Namespace, PG_CATALOG, Relation, SYSTEM, TEMPORARY};
 pub use temporary::ToCommit;
 pub(crate) use types::type_by;
 pub use types::{MadeType, NamedType, does_mention, does_name, is_of};
@@ -50,6 +50,7 @@ use crate::error::{SqlError, code, similar};
 pub use crate::exec::Immutable;
 use crate::expr::Expr;
 use crate::foreign::ForeignKey;
+pub use crate::name::{Name, Named, PUBLIC, free_made_name, made_name, numbered, plain, quoted};
 use crate::parse::NAME_BYTES_MAX;
 use crate::rights::{Members, Ownership};
 use crate::sequence::Sequence;
@@ -588,80 +589,6 @@ impl Names {
         self.used.push(name.clone());
         name
     }
-}
-
-/// The longest name of a table in the store.
-const PLAIN_MAX: usize = 56;
-
-/// A name that the store allows.
-pub fn plain(name: &str) -> String {
-    let word = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' };
-    let mut plain: String = name.chars().map(word).take(PLAIN_MAX).collect();
-    if plain.is_empty() || plain.starts_with(|c: char| c.is_ascii_digit()) {
-        plain.insert(0, '_');
-    }
-    plain
-}
-
-/// Words that PostgreSQL's grammar does not accept everywhere as a name, sorted.
-const KEYWORDS: &str = "\
-    all analyse analyze and any array as asc asymmetric authorization between bigint binary bit \
-    boolean both case cast char character check coalesce collate collation column concurrently \
-    constraint create cross current_catalog current_date current_role current_schema \
-    current_time current_timestamp current_user dec decimal default deferrable desc distinct do \
-    else end except exists extract false fetch float for foreign freeze from full grant greatest \
-    group grouping having ilike in initially inner inout int integer intersect interval into is \
-    isnull join lateral leading least left like limit localtime localtimestamp national natural \
-    nchar none normalize not notnull null nullif numeric offset on only or order out outer \
-    overlaps overlay placing position precision primary real references returning right row \
-    select session_user setof similar smallint some substring symmetric table tablesample then \
-    time timestamp to trailing treat trim true union unique user using values varchar variadic \
-    verbose when where window with xmlattributes xmlconcat xmlelement xmlexists xmlforest \
-    xmlnamespaces xmlparse xmlpi xmlroot xmlserialize xmltable";
-
-/// A name as of [`plain`] with a number at its end, distinct for each number.
-pub fn numbered(name: &str, number: usize) -> String {
-    let (stem, ending) = (plain(name), format!("_{number}"));
-    let kept = stem.len().min(PLAIN_MAX.saturating_sub(ending.len()));
-    format!("{}{ending}", &stem[..kept])
-}
-
-/// A name for a part of a table: `table_columns_ending`, at most [`NAME_BYTES_MAX`] long. The
-/// longer of the first two is truncated first, and the ending stays. `columns` may be empty.
-pub fn made_name(table: &str, columns: &str, ending: &str) -> String {
-    let parts = 1 + usize::from(!columns.is_empty());
-    let most = NAME_BYTES_MAX.saturating_sub(parts + ending.len());
-    let (mut first, mut second) = (table.len(), columns.len());
-    while first + second > most {
-        *(if first > second { &mut first } else { &mut second }) -= 1;
-    }
-    let table = &table[..table.floor_char_boundary(first)];
-    match &columns[..columns.floor_char_boundary(second)] {
-        "" => format!("{table}_{ending}"),
-        columns => format!("{table}_{columns}_{ending}"),
-    }
-}
-
-/// As [`made_name`], with the smallest number after the ending that makes the name free, if
-/// necessary.
-pub fn free_made_name(
-    table: &str,
-    columns: &str,
-    ending: &str,
-    mut is_taken: impl FnMut(&str) -> bool,
-) -> String {
-    let endings = (1..).map(|number| format!("{ending}{number}"));
-    let endings = std::iter::once(ending.to_owned()).chain(endings);
-    let mut names = endings.map(|ending| made_name(table, columns, &ending));
-    names.find(|name| !is_taken(name)).expect("there are more numbers than names")
-}
-
-/// A name as an SQL identifier, quoted if necessary.
-pub fn quoted(name: &str) -> String {
-    let is_plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
-        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
-        && KEYWORDS.split(' ').all(|word| word != name);
-    if is_plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }
 
 impl Table {

@@ -29,8 +29,8 @@ mod known;
 
 pub use known::EnumId;
 
-use crate::catalog::Name;
 use crate::error::{SqlError, clipped, code};
+use crate::name::Name;
 use crate::types::SqlType;
 use isomer_design::{ColumnType, Value};
 use std::collections::{BTreeMap, HashMap};

@@ -14,20 +14,17 @@
 
 use super::{Catalog, Handle, Index, Table, quoted};
 use crate::error::{SqlError, code, similar};
+use crate::name::{Name, Named, PUBLIC};
 use crate::sequence::Sequence;
 use crate::system::PUBLIC as PUBLIC_OID;
 use crate::system::SystemTable;
 use crate::view::View;
-use sqlparser::ast::{Ident, ObjectName};
-use std::fmt;
 use std::sync::Arc;
 
 /// The schema of the system catalog. It is searched before those of the path, unless the path names
 /// it.
 pub const PG_CATALOG: &str = "pg_catalog";
 
-/// The initial schema of a database.
-pub const PUBLIC: &str = "public";
 /// The schema of temporary objects.
 pub const TEMPORARY: &str = "pg_temp";
 /// Schemas of the system.
@@ -48,24 +45,6 @@ pub struct Namespace {
     pub name: String,
 }
 
-/// The full name of a relation.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Name {
-    /// Its schema.
-    pub schema: String,
-    /// Its name within the schema.
-    pub name: String,
-}
-
-/// A relation as named in a statement.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Named {
-    /// The schema, if it is explicit.
-    pub schema: Option<String>,
-    /// The name.
-    pub name: String,
-}
-
 /// The default search path.
 pub fn public_path() -> Arc<[String]> {
     Arc::new([PUBLIC.to_owned()])
@@ -75,119 +54,6 @@ impl Namespace {
     /// The initial schema `public`.
     pub fn public() -> Namespace {
         Namespace { oid: PUBLIC_OID as u32, name: PUBLIC.to_owned() }
-    }
-}
-
-impl Name {
-    /// A relation in the schema `public`.
-    pub fn public(name: impl Into<String>) -> Name {
-        Name { schema: PUBLIC.to_owned(), name: name.into() }
-    }
-
-    /// In SQL notation, independent of the path.
-    pub fn written(&self) -> String {
-        format!("{}.{}", quoted(&self.schema), quoted(&self.name))
-    }
-
-    /// The same as a node of the grammar.
-    pub fn object_name(&self) -> ObjectName {
-        let word = |name: &String| Ident::with_quote('"', name.clone());
-        ObjectName::from(vec![word(&self.schema), word(&self.name)])
-    }
-
-    /// For people who know the path: without `public`.
-    pub fn label(&self) -> String {
-        match self.schema == PUBLIC {
-            true => self.name.clone(),
-            false => format!("{}.{}", self.schema, self.name),
-        }
-    }
-
-    /// As [`Name::label`], quoted if necessary: a type in messages, a relation in plans.
-    pub fn said(&self) -> String {
-        if self.schema == PUBLIC { quoted(&self.name) } else { self.written() }
-    }
-
-    /// The catalog's key: without `public`, which is older than schemas.
-    pub fn kept(&self) -> String {
-        match self.schema == PUBLIC {
-            true => self.name.clone(),
-            false => format!("{}\0{}", self.schema, self.name),
-        }
-    }
-
-    /// Parses a [stored](Name::kept) name.
-    pub fn read(kept: &str) -> Name {
-        match kept.split_once('\0') {
-            Some((schema, name)) => Name { schema: schema.to_owned(), name: name.to_owned() },
-            None => Name::public(kept),
-        }
-    }
-}
-
-impl From<&Name> for Named {
-    fn from(name: &Name) -> Named {
-        Named { schema: Some(name.schema.clone()), name: name.name.clone() }
-    }
-}
-
-/// The notation of messages.
-impl fmt::Display for Named {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.schema {
-            Some(schema) => write!(f, "{schema}.{}", self.name),
-            None => f.write_str(&self.name),
-        }
-    }
-}
-
-impl Named {
-    /// A name without a schema.
-    pub fn plain(name: impl Into<String>) -> Named {
-        Named { schema: None, name: name.into() }
-    }
-
-    /// The name of a relation in a statement.
-    ///
-    /// # Errors
-    /// 0A000 for a database before the schema, 42601 for more parts.
-    pub fn of(name: &ObjectName) -> Result<Named, SqlError> {
-        let parts: Vec<&Ident> = name.0.iter().filter_map(|part| part.as_ident()).collect();
-        let folded = crate::bind::folded;
-        match parts.as_slice() {
-            [name] => Ok(Named::plain(folded(name))),
-            [schema, name] => Ok(Named { schema: Some(folded(schema)), name: folded(name) }),
-            [_, _, _] => {
-                let message = format!("cross-database references are not implemented: \"{name}\"");
-                Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message))
-            }
-            _ => {
-                let message = format!("improper qualified name (too many dotted names): {name}");
-                Err(SqlError::new(code::SYNTAX, message))
-            }
-        }
-    }
-
-    /// Parses a text such as `public."Odd"`.
-    pub fn read(text: &str) -> Named {
-        let (mut parts, mut part, mut is_quoted) = (Vec::new(), String::new(), false);
-        let mut chars = text.trim().chars().peekable();
-        while let Some(c) = chars.next() {
-            match c {
-                '"' if is_quoted && chars.peek() == Some(&'"') => part.extend(chars.next()),
-                '"' => is_quoted = !is_quoted,
-                '.' if !is_quoted => parts.push(std::mem::take(&mut part)),
-                c if is_quoted => part.push(c),
-                c => part.extend(c.to_lowercase()),
-            }
-        }
-        Named { schema: parts.pop(), name: part }
-    }
-
-    /// The relation in `public` that is meant where no path is known.
-    pub fn kept(&self) -> Name {
-        let schema = self.schema.clone().unwrap_or_else(|| PUBLIC.to_owned());
-        Name { schema, name: self.name.clone() }
     }
 }
 

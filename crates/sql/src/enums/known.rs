@@ -11,8 +11,8 @@
 //! no text is one of them, and its name is `???`.
 
 use super::EnumType;
-use crate::catalog::Name;
 use crate::error::{SqlError, code};
+use crate::name::Name;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
