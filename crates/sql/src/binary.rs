@@ -38,6 +38,7 @@ pub fn encode(value: &Datum, ty: SqlType, out: &mut Vec<u8>) {
             out.extend((-ahead).to_be_bytes());
         }
         (Datum::Interval(span), _) => out.extend(span.bytes()),
+        (Datum::Row(row), _) => row.encode(out),
         (Datum::Timestamp(micros @ (i64::MIN | i64::MAX)), _) => out.extend(micros.to_be_bytes()),
         (Datum::Float(value), SqlType::Float4) => out.extend((*value as f32).to_be_bytes()),
         (Datum::Float(value), _) => out.extend(value.to_be_bytes()),
@@ -115,6 +116,9 @@ pub fn decode(bytes: &[u8], ty: SqlType) -> Result<Datum, SqlError> {
         SqlType::Numeric(modifier) => {
             let number = Decimal::decode(bytes).ok_or_else(wrong)?;
             Datum::Numeric(crate::datum::fit(number, modifier)?)
+        }
+        SqlType::Record => {
+            return Err(SqlError::unsupported("input of anonymous composite types"));
         }
         SqlType::Jsonb => match bytes.split_first() {
             Some((&JSONB_VERSION, text)) => crate::text::parse(utf8(text)?, ty)?,

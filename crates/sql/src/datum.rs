@@ -13,6 +13,7 @@ use crate::error::{SqlError, clipped, code};
 use crate::fields::Fields;
 use crate::interval::Interval;
 use crate::numeric::Decimal;
+use crate::row_value::RowValue;
 use crate::types::{Family, SqlType};
 use isomer_design::{ColumnType, DECIMAL_NAN, Value};
 use std::cmp::Ordering;
@@ -43,6 +44,8 @@ pub enum Datum {
     TimeTz(i64, i32),
     /// An interval.
     Interval(Interval),
+    /// A row.
+    Row(Box<RowValue>),
 }
 
 /// The microseconds of a day.
@@ -91,6 +94,7 @@ impl Datum {
             (Datum::Float(a), Datum::Float(b)) => a.to_bits() == b.to_bits(),
             (Datum::Json(a), Datum::Json(b)) => a == b,
             (Datum::Interval(a), Datum::Interval(b)) => a == b,
+            (Datum::Row(a), Datum::Row(b)) => a.is_identical(b),
             (a, b) => std::mem::discriminant(a) == std::mem::discriminant(b) && a == b,
         }
     }
@@ -105,6 +109,7 @@ impl Datum {
             (Datum::Json(a), Datum::Json(b)) => crate::json::compare(a, b),
             (Datum::Timestamp(a), Datum::Timestamp(b)) => a.cmp(b),
             (Datum::Interval(a), Datum::Interval(b)) => a.order(*b),
+            (Datum::Row(a), Datum::Row(b)) => a.order(b),
             (Datum::TimeTz(a, a_ahead), Datum::TimeTz(b, b_ahead)) => {
                 let sorted = |within: i64, ahead: i32| (in_utc(within, ahead), -ahead);
                 sorted(*a, *a_ahead).cmp(&sorted(*b, *b_ahead))
@@ -173,6 +178,7 @@ impl Datum {
             Datum::Text(text) | Datum::Json(text) => text.len(),
             Datum::Bytes(bytes) => bytes.len(),
             Datum::Numeric(value) => value.heap_bytes(),
+            Datum::Row(row) => row.heap_bytes(),
             _ => 0,
         }
     }
@@ -188,6 +194,7 @@ impl Datum {
             Datum::Json(_) => 6,
             Datum::TimeTz(..) => 7,
             Datum::Interval(_) => 8,
+            Datum::Row(_) => 9,
         }
     }
 
@@ -204,6 +211,7 @@ impl Datum {
             Datum::Timestamp(micros) => Value::Timestamp(micros),
             Datum::TimeTz(within, ahead) => Value::Bytes(time_bytes(within, ahead)),
             Datum::Interval(span) => Value::Bytes(span.bytes().to_vec()),
+            Datum::Row(row) => Value::Text(row.shown(None)),
         }
     }
 
@@ -291,6 +299,7 @@ impl Hash for Datum {
                 state.write_i32(*ahead);
             }
             Datum::Interval(span) => state.write_i128(span.length()),
+            Datum::Row(row) => row.hash(state),
         }
     }
 }
@@ -331,6 +340,7 @@ pub fn convert(value: Datum, to: SqlType, explicit: bool) -> Result<Datum, SqlEr
         (Datum::TimeTz(within, ahead), SqlType::TimeTz) => Ok(Datum::TimeTz(within, ahead)),
         (Datum::TimeTz(within, _), SqlType::Time) => Ok(Datum::Int(within)),
         (Datum::Interval(span), SqlType::Interval) => Ok(Datum::Interval(span)),
+        (Datum::Row(row), SqlType::Record) => Ok(Datum::Row(row)),
         (Datum::Interval(span), SqlType::Time) => Ok(Datum::Int(span.micros.rem_euclid(DAY_US))),
         (Datum::Timestamp(micros), SqlType::Time) => Ok(Datum::Int(micros.rem_euclid(DAY_US))),
         (Datum::Timestamp(micros @ (i64::MIN | i64::MAX)), SqlType::Date) => Ok(Datum::Int(micros)),
@@ -447,6 +457,7 @@ fn natural_type(value: &Datum) -> SqlType {
         Datum::Json(_) => SqlType::Jsonb,
         Datum::TimeTz(..) => SqlType::TimeTz,
         Datum::Interval(_) => SqlType::Interval,
+        Datum::Row(_) => SqlType::Record,
     }
 }
 

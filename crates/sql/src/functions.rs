@@ -13,6 +13,7 @@ mod numbers;
 mod read_times;
 mod regex;
 mod rights;
+mod rows;
 mod sessions;
 mod show_spans;
 mod spans;
@@ -40,6 +41,7 @@ pub use regex::RegexFunc;
 pub(crate) use regex::is_number;
 pub(crate) use regex::{groups as regex_groups, split as regex_split};
 pub use rights::Asked;
+pub use rows::RowFunc;
 pub use spans::TimeFunc;
 use spans::moved;
 pub(crate) use spans::{later, moment_later};
@@ -183,6 +185,7 @@ pub enum Func {
     /// An array of its arguments, which are texts or NULL.
     ArrayOf,
     Json(JsonFunc),
+    Row(RowFunc),
     Time(TimeFunc),
     Array(ArrayFunc),
     Regex(RegexFunc),
@@ -469,6 +472,7 @@ fn takes_null(func: Func) -> bool {
         Json(func) => return json::takes_null(func),
         Array(func) => return arrays::takes_null(func),
         Text(func) => return texts::takes_null(func),
+        Row(_) => return true,
         _ => {}
     }
     matches!(
@@ -696,6 +700,7 @@ pub fn call(
             Datum::Text(crate::array::format(args.iter().map(Datum::as_text)))
         }
         Json(func) => json::call(func, args, around)?,
+        Row(func) => rows::call(func, args, budget)?,
         Time(func) => spans::call(func, args, around)?,
         Array(func) => arrays::call(func, args, budget)?,
         Regex(func) => regex::call(func, args, budget)?,

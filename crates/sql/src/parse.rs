@@ -37,6 +37,7 @@ mod conflict;
 mod cursor;
 mod design;
 mod domain;
+mod glued;
 mod grant;
 mod lacking;
 mod like;
@@ -61,7 +62,7 @@ pub use grant::{Grant, GrantRoles, NamedRights, RightsStatement, RoleName, Targe
 pub use like::{Including, Like};
 pub use maintain::Maintenance;
 pub use procedure::{NewArgument, NewProcedure, ProcedureChange, ProcedureStatement, Signature};
-pub(crate) use rewrite::{ROWS_FROM, VARIADIC, keeps_keys, needs_as};
+pub(crate) use rewrite::{ROWS_FROM, SYMMETRIC, VARIADIC, keeps_keys, needs_as};
 use rewrite::{as_table, drop_deferrable, has_partial_action, has_words, is_about_pages};
 use rewrite::{
     lock_clauses, overriding, plain_arrays, plain_similar, plain_switches, whole_tables,
@@ -177,10 +178,13 @@ pub fn read(
     budget.charge(tree_bytes)?;
     let dialect = PostgreSqlDialect {};
     let mut tokens = Vec::with_capacity(counted.tokens);
-    let mut tokenizer = Tokenizer::new(&dialect, text);
+    let parted = glued::part(text);
+    let mut tokenizer = Tokenizer::new(&dialect, &parted.text);
     tokenizer.tokenize_with_location_into_buf(&mut tokens).map_err(|error| {
-        syntax(&error.message, Some((error.location.line, error.location.column)), text)
+        let at = parted.place(error.location);
+        syntax(&error.message, Some((at.line, at.column)), text)
     })?;
+    parted.correct(&mut tokens);
     budget.tick(16 * tokens.len())?;
     let mut tokens = rewrite::spell_out_isnull(rewrite::join_literals(tokens, text)?);
     for token in &mut tokens {
@@ -280,6 +284,8 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
             .hint("Write the grouping sets as GROUPING SETS, each once."));
     }
     rewrite::as_calls(&mut tokens);
+    rewrite::rows_without_parentheses(&mut tokens);
+    rewrite::symmetric_bounds(&mut tokens);
     rewrite::like_each(&mut tokens);
     if matches!(&*first, "SELECT" | "WITH")
         && let Some(table) = rewrite::select_into(&tokens)

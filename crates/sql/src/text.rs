@@ -48,6 +48,7 @@ pub fn format(value: &Datum, ty: SqlType) -> Cow<'_, str> {
             Cow::Owned(format_clock(*within) + &crate::zone::suffix((*ahead).into()))
         }
         (Datum::Interval(span), _) => Cow::Owned(span.to_string()),
+        (Datum::Row(row), _) => Cow::Owned(row.shown(None)),
         (Datum::Timestamp(micros), _) => {
             let suffix = if ty == SqlType::TimestampTz { "+00" } else { "" };
             Cow::Owned(format_timestamp(*micros, suffix))
@@ -61,6 +62,7 @@ pub fn format_in<'v>(value: &'v Datum, ty: SqlType, zone: &Zone) -> Cow<'v, str>
         (Datum::Timestamp(micros), SqlType::TimestampTz) => {
             Cow::Owned(format_timestamp(zone.local(*micros), &zone.suffix(*micros)))
         }
+        (Datum::Row(row), _) => Cow::Owned(row.shown(Some(zone))),
         _ => format(value, ty),
     }
 }
@@ -71,6 +73,7 @@ pub fn format_bytes(value: &Datum) -> usize {
         Datum::Text(text) | Datum::Json(text) => text.len(),
         Datum::Bytes(bytes) => 2 * bytes.len() + 2,
         Datum::Numeric(number) => number.text_bytes(),
+        Datum::Row(row) => row.fields().map(|(_, _, value)| 2 * format_bytes(value) + 3).sum(),
         _ => 64,
     }
 }
@@ -360,6 +363,7 @@ pub fn parse(text: &str, ty: SqlType) -> Result<Datum, SqlError> {
         SqlType::Limited(..) => crate::datum::convert(Datum::text(text), ty, false),
         SqlType::Enum(labels) => labels.key(text).map(Datum::Bytes),
         SqlType::Int2Vector => Ok(Datum::text(trimmed)),
+        SqlType::Record => Err(SqlError::unsupported("input of anonymous composite types")),
         SqlType::Char(_)
         | SqlType::Text
         | SqlType::Varchar(_)

@@ -93,6 +93,8 @@ pub enum SqlType {
     Oid,
     /// The number of a catalog object, read and shown as the name of the object.
     Reg(Reg),
+    /// `record`: a row.
+    Record,
     /// Undetermined: a quoted literal, NULL, or a parameter.
     Unknown,
 }
@@ -137,6 +139,8 @@ pub enum Family {
     Clock,
     /// Intervals.
     Interval,
+    /// Rows.
+    Row,
     /// The values of one enum, by its oid.
     Enum(u32),
     /// Undetermined.
@@ -227,6 +231,7 @@ impl SqlType {
             SqlType::Float4 => 700,
             SqlType::Float8 => 701,
             SqlType::Unknown => 705,
+            SqlType::Record => 2249,
             SqlType::Char(_) => 1042,
             SqlType::Varchar(_) => 1043,
             SqlType::Date => 1082,
@@ -275,6 +280,7 @@ impl SqlType {
             SqlType::Uuid => 2951,
             SqlType::Json => 199,
             SqlType::Jsonb => 3807,
+            SqlType::Record => 2287,
             SqlType::Enum(labels) => labels.array_oid(),
             SqlType::Rounded(of, _) => of.array_oid(),
             SqlType::Spanned(..) => SqlType::Interval.array_oid(),
@@ -432,6 +438,7 @@ impl SqlType {
             SqlType::Interval => Family::Interval,
             SqlType::Enum(labels) => Family::Enum(labels.oid()),
             SqlType::Unknown => Family::Unknown,
+            SqlType::Record => Family::Row,
             SqlType::Rounded(of, _) => of.family(),
             SqlType::Spanned(..) => Family::Interval,
             _ => Family::Number,
@@ -474,7 +481,7 @@ impl SqlType {
 
     /// True if columns of the type can be in a key or an index.
     pub fn has_order(self) -> bool {
-        !matches!(self.family(), Family::Json | Family::Array | Family::Interval)
+        !matches!(self.family(), Family::Json | Family::Array | Family::Interval | Family::Row)
     }
 
     /// The predefined type with a name.
@@ -614,7 +621,7 @@ impl SqlType {
 }
 
 /// All types, without modifiers.
-pub(crate) static ALL: [SqlType; 30] = [
+pub(crate) static ALL: [SqlType; 31] = [
     SqlType::Bool,
     SqlType::Int2,
     SqlType::Int4,
@@ -644,6 +651,7 @@ pub(crate) static ALL: [SqlType; 30] = [
     SqlType::Uuid,
     SqlType::Json,
     SqlType::Jsonb,
+    SqlType::Record,
     SqlType::Unknown,
 ];
 
@@ -794,6 +802,7 @@ impl fmt::Display for SqlType {
             SqlType::Uuid => "uuid",
             SqlType::Json => "json",
             SqlType::Jsonb => "jsonb",
+            SqlType::Record => "record",
             SqlType::Enum(labels) => return f.write_str(&labels.name().said()),
             SqlType::EnumArray(labels) => return write!(f, "{}[]", labels.name().said()),
             SqlType::Array(element) => return write!(f, "{element}[]"),

@@ -14,6 +14,7 @@ use isomer_sql::plan::OutputColumn;
 use isomer_sql::rights::{Kind, Object, Rights};
 use isomer_sql::statement::{Action, Definition, Explains, Level, Modes, Prepared, compile};
 use isomer_sql::system::SettingsView;
+use isomer_sql::types::SqlType;
 use isomer_sql::{SqlError, code};
 use sqlparser::ast::{
     AlterTableOperation, CascadeOption, CreateIndex, CreateTable, Expr, ObjectName, OnCommit,
@@ -268,6 +269,11 @@ impl Session {
             return Err(SqlError::new(code::UNDEFINED_PARAMETER, "there is no parameter $1"));
         }
         let columns = shown.output.iter().flatten();
+        let is_row = |ty: SqlType| ty.element().unwrap_or(ty) == SqlType::Record;
+        if let Some(row) = columns.clone().find(|column| is_row(column.ty)) {
+            let message = format!("column \"{}\" has pseudo-type {}", row.name, row.ty);
+            return Err(SqlError::new(code::INVALID_TABLE_DEFINITION, message));
+        }
         let catalog = self.catalog();
         let domains = match &shown.action {
             Action::Select(plan) => plan.domains(&catalog).collect(),

@@ -8,6 +8,7 @@ use super::json::as_type;
 use super::operators::{beside, check_equality, check_order};
 use super::ordered::{OrderedSaid, may_have_group, needs_group, ordered_parts};
 use super::query::sort_key;
+use super::rows::row_argument;
 use super::sets::is_set_function;
 use super::window::is_window_function;
 use super::{Binder, Typed, folded};
@@ -27,12 +28,6 @@ impl Binder<'_> {
         name: &str,
         args: &[&ast::Expr],
     ) -> Result<Typed, SqlError> {
-        if let ("row_to_json" | "to_json" | "to_jsonb", [row]) = (name, args)
-            && let Some(row) = self.json_row(row)?
-        {
-            let ty = if name == "to_jsonb" { SqlType::Jsonb } else { SqlType::Json };
-            return Ok(as_type(row, ty));
-        }
         let args = args.iter().map(|arg| self.expr(arg)).collect::<Result<Vec<_>, _>>()?;
         if is_set_function(name) {
             return self.listed_set(name, args);
@@ -54,6 +49,10 @@ impl Binder<'_> {
         }
         refuse::function(function)?;
         let mut order: &[ast::OrderByExpr] = &[];
+        let rows: Vec<_> = match &function.args {
+            FunctionArguments::List(list) => list.args.iter().map(row_argument).collect(),
+            _ => Vec::new(),
+        };
         let (args, distinct, star) = match &function.args {
             FunctionArguments::List(list) => {
                 for clause in &list.clauses {
@@ -65,17 +64,11 @@ impl Binder<'_> {
                     matches!(list.duplicate_treatment, Some(ast::DuplicateTreatment::Distinct));
                 let mut args = Vec::new();
                 let (mut star, mut named) = (false, Vec::new());
-                for arg in &list.args {
+                for (arg, row) in list.args.iter().zip(&rows) {
                     match arg {
+                        _ if let Some(row) = row => args.push(row),
                         FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => args.push(expr),
                         FunctionArg::Unnamed(FunctionArgExpr::Wildcard) => star = true,
-                        FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(of))
-                            if name == "count" =>
-                        {
-                            let alias = of.0.last().and_then(|part| part.as_ident());
-                            let alias = alias.map(folded).unwrap_or_default();
-                            return count_of_rows(self, &alias, list.args.len() == 1, function);
-                        }
                         FunctionArg::Named { name, arg: FunctionArgExpr::Expr(arg), .. }
                         | FunctionArg::ExprNamed {
                             name: ast::Expr::Identifier(name),
@@ -95,15 +88,6 @@ impl Binder<'_> {
                 return Err(SqlError::unsupported("a query as an argument"));
             }
         };
-        if let ("count", [ast::Expr::Identifier(of)]) = (name.as_str(), args.as_slice()) {
-            let of = folded(of);
-            let columns = &self.scope().columns;
-            let is_row = columns.iter().all(|column| column.name != of)
-                && columns.iter().any(|column| column.alias == of);
-            if is_row {
-                return count_of_rows(self, &of, true, function);
-            }
-        }
         if let Some(array) = super::variadic::spread_argument(&args) {
             return super::variadic::spread(self, &name, &args, array);
         }
@@ -221,6 +205,12 @@ impl Binder<'_> {
                 let message = format!("{name}({}) is a procedure", shown.join(", "));
                 let hint = "To call a procedure, use CALL.";
                 return Err(SqlError::new(code::WRONG_OBJECT, message).hint(hint));
+            }
+            // The name of a type is also that of a conversion.
+            if let (Some(ty), 1) = (SqlType::of_name(name), args.len())
+                && ty.catalog_name() == name
+            {
+                return self.cast_to(args.remove(0), ty);
             }
             let message = format!("function {name}({}) does not exist", shown.join(", "));
             let error = SqlError::new(code::UNDEFINED_FUNCTION, message);
@@ -465,13 +455,6 @@ impl Binder<'_> {
             SqlError::new(code::UNDEFINED_FUNCTION, message)
         };
         let first = args.first().ok_or_else(wrong)?;
-        if let "json_agg" | "jsonb_agg" = name
-            && let Some(row) = self.json_row(first)?
-        {
-            let of = Some(or_null(row));
-            let (kind, ty) = (AggregateKind::Json(["[", ", \n ", "]"]), SqlType::Json);
-            return Ok(Aggregate { kind, of, distinct, filter, order, ty });
-        }
         let value = match first {
             // `count(distinct (x))` has a row of one column.
             ast::Expr::Tuple(one) if one.len() == 1 => self.expr(&one[0])?,
@@ -563,7 +546,8 @@ impl Binder<'_> {
                 return Ok(Aggregate { kind, of, distinct, filter, order, ty: SqlType::Text });
             }
             "json_agg" | "jsonb_agg" => {
-                let between = if ty.family() == Family::Array { ", \n " } else { ", " };
+                let is_long = matches!(ty.family(), Family::Array | Family::Row);
+                let between = if is_long { ", \n " } else { ", " };
                 let kind = AggregateKind::Json(["[", between, "]"]);
                 let of = Some(or_null(self.json_of(value)?));
                 return Ok(Aggregate { kind, of, distinct, filter, order, ty: SqlType::Json });
@@ -622,40 +606,6 @@ impl Binder<'_> {
         }
         Ok(bound)
     }
-}
-
-/// `count(t.*)`: the number of rows that have a row of a table, which an outer join may lack.
-fn count_of_rows(
-    binder: &mut Binder<'_>,
-    alias: &str,
-    is_alone: bool,
-    function: &ast::Function,
-) -> Result<Typed, SqlError> {
-    let unsupported = || {
-        SqlError::unsupported(format!("this use of the rows of {alias} as values"))
-            .hint("count(*) counts rows.")
-    };
-    let FunctionArguments::List(list) = &function.args else { return Err(unsupported()) };
-    if !is_alone || list.duplicate_treatment.is_some() || function.over.is_some() {
-        return Err(unsupported());
-    }
-    let columns = &binder.scope().columns;
-    let first = columns.iter().find(|column| column.alias == alias && column.origin.1 == 1);
-    let Some((slot, oid)) = first.map(|column| (column.slot, column.origin.0)) else {
-        return Err(unsupported());
-    };
-    let table = binder.catalog.tables.values().find(|table| table.oid == oid).cloned();
-    let key = table.ok_or_else(unsupported)?.key_slots();
-    // A row has a value in each slot of its key.
-    let of = slot + key.first().copied().ok_or_else(unsupported)?;
-    binder.scope().used[of] = true;
-    let filter = function.filter.as_deref();
-    binder.aggregate("count", |binder| {
-        let filter = filter.map(|filter| binder.condition(filter)).transpose()?;
-        let (kind, ty) = (AggregateKind::Count, SqlType::Int8);
-        let (of, order) = (Some(Expr::Column(of)), Vec::new());
-        Ok(Aggregate { kind, of, distinct: false, filter, order, ty })
-    })
 }
 
 /// Checks that an aggregate has WITHIN GROUP if it needs it, and no clause that excludes it.

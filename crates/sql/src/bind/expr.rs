@@ -20,14 +20,16 @@ use super::operators::comparison;
 use super::operators::{all, any, is_named, named_operator, negate, not_unique};
 use super::row_assign::row_values;
 use super::row_query::row_with_query;
+use super::rows::{row_of_source, row_of_values};
 use super::sets::without_sets;
 use super::times::overlaps;
-use super::{Binder, DEPTH_MAX, bare};
+use super::{Binder, DEPTH_MAX, bare, folded};
 use crate::catalog::NamedType;
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Arith, Compare, Expr};
 use crate::functions::{Func, TimeFunc};
+use crate::parse::SYMMETRIC;
 use crate::plan::Asks;
 use crate::refuse;
 use crate::types::{Family, SqlType};
@@ -49,6 +51,27 @@ pub(crate) fn typed(expr: Expr, ty: SqlType) -> Typed {
 
 pub(super) fn boolean(expr: Expr) -> Typed {
     typed(expr, SqlType::Bool)
+}
+
+/// `x BETWEEN SYMMETRIC a AND b` as two of BETWEEN, with the bounds in both orders.
+fn symmetric(value: &ast::Expr, low: &ast::Expr, high: &ast::Expr) -> Option<ast::Expr> {
+    let ast::Expr::Function(call) = low else { return None };
+    let ast::FunctionArguments::List(list) = &call.args else { return None };
+    let [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(low))] = &*list.args else {
+        return None;
+    };
+    let between = |low: &ast::Expr, high: &ast::Expr| {
+        let [expr, low, high] = [value, low, high].map(|one| Box::new(one.clone()));
+        Box::new(ast::Expr::Between { expr, negated: false, low, high })
+    };
+    let is_it = |name: &ast::ObjectNamePart| {
+        name.as_ident().is_some_and(|name| name.value == SYMMETRIC && name.quote_style.is_some())
+    };
+    call.name.0.last().is_some_and(is_it).then(|| ast::Expr::BinaryOp {
+        left: between(low, high),
+        op: BinaryOperator::Or,
+        right: between(high, low),
+    })
 }
 
 impl Binder<'_> {
@@ -78,8 +101,8 @@ impl Binder<'_> {
             },
             ast::Expr::BinaryOp { left, op, right } => self.binary(left, op, right),
             ast::Expr::UnaryOp { op, expr } => self.unary(op, expr),
-            ast::Expr::IsNull(inner) => Ok(boolean(self.is_null(inner)?)),
-            ast::Expr::IsNotNull(inner) => Ok(negate(boolean(self.is_null(inner)?), true)),
+            ast::Expr::IsNull(inner) => self.is_null(inner, false),
+            ast::Expr::IsNotNull(inner) => self.is_null(inner, true),
             ast::Expr::IsTrue(inner) => self.is_truth(inner, true, false),
             ast::Expr::IsNotTrue(inner) => self.is_truth(inner, true, true),
             ast::Expr::IsFalse(inner) => self.is_truth(inner, false, false),
@@ -94,6 +117,11 @@ impl Binder<'_> {
             }
             ast::Expr::IsNotDistinctFrom(a, b) => self.same(a, b),
             ast::Expr::IsDistinctFrom(a, b) => Ok(negate(self.same(a, b)?, true)),
+            ast::Expr::Between { expr, negated, low, high }
+                if let Some(either) = symmetric(expr, low, high) =>
+            {
+                Ok(negate(self.expr(&either)?, *negated))
+            }
             ast::Expr::Between { expr, negated, low, high } => {
                 let value = self.copied(1, |binder| binder.expr(expr))?;
                 let low = self.expr(low)?;
@@ -153,7 +181,7 @@ impl Binder<'_> {
                 Ok(value)
             }
             ast::Expr::Function(call) if is_named(call, "row") => {
-                Err(SqlError::unsupported("a row as a value"))
+                row_of_values(self, &row_values(ast).unwrap_or_default())
             }
             ast::Expr::Function(call) if let Some(query) = super::variadic::values_query(call) => {
                 self.expr(&query?)
@@ -209,15 +237,25 @@ impl Binder<'_> {
             ast::Expr::CompoundFieldAccess { root, access_chain } => {
                 self.access(root, access_chain)
             }
-            ast::Expr::Tuple(_) => Err(SqlError::unsupported("a row as a value")),
+            ast::Expr::Tuple(values) => row_of_values(self, values),
+            ast::Expr::QualifiedWildcard(name, _) => {
+                let alias = name.0.last().and_then(|part| part.as_ident()).map(folded);
+                let alias = alias.unwrap_or_default();
+                let message = || format!("missing FROM-clause entry for table \"{alias}\"");
+                let missing = || SqlError::new(code::UNDEFINED_TABLE, message());
+                row_of_source(self, &alias)?.ok_or_else(missing)
+            }
             other => Err(SqlError::unsupported(format!("the expression {other}"))),
         }
     }
 
-    fn is_null(&mut self, inner: &ast::Expr) -> Result<Expr, SqlError> {
+    fn is_null(&mut self, inner: &ast::Expr, is_negated: bool) -> Result<Typed, SqlError> {
         let value = self.expr(inner)?;
         let value = of_any(self, value);
-        Ok(Expr::IsNull(Box::new(value.expr)))
+        if value.ty == SqlType::Record {
+            return Ok(boolean(super::rows::is_null(value, is_negated)));
+        }
+        Ok(negate(boolean(Expr::IsNull(Box::new(value.expr))), is_negated))
     }
 
     fn binary(

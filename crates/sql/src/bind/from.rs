@@ -346,7 +346,7 @@ impl Binder<'_> {
         // A query of JDBC about indexes: the elements of an array and their numbers.
         let expands = name == "information_schema._pg_expandarray";
         let (name, numbered) = if expands { ("unnest", true) } else { (name, numbered) };
-        if let Some(query) = super::json_records::as_query(name, args, alias)? {
+        if let Some(query) = super::json_records::as_query(self.catalog, name, args, alias)? {
             return self.factor(&query, steps, &mut Vec::new());
         }
         if name == format!("\"{ROWS_FROM}\"") {

@@ -3,22 +3,22 @@
 //! ```text
 //!   j -> 'a'                      Get(j, 'a'), of the type of j
 //!   jsonb_build_array(1, t.d)     cast(BuildArray(Of(1), Of(t.d)) as jsonb)
-//!   row_to_json(t)                Row('a', Of(t.a), 'b', Of(t.b))
+//!   row_to_json(t)                Of(t)
 //! ```
 //!
 //! The JSON form of a value depends on its type, which is known only here, so each conversion is a
 //! call with the type.
 
+use super::Binder;
 use super::convert::{bare, of_any};
 use super::expr::{Typed, boolean, typed};
 use super::operators::no_operator;
-use super::{Binder, folded};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::Expr;
 use crate::functions::{Func, JsonFunc};
 use crate::types::{Family, SqlType};
-use sqlparser::ast::{self, BinaryOperator};
+use sqlparser::ast::BinaryOperator;
 
 pub(super) const TEXTS: SqlType = SqlType::Array(&SqlType::Text);
 
@@ -125,8 +125,8 @@ impl Binder<'_> {
         args: &[Typed],
     ) -> Option<Result<Typed, SqlError>> {
         let (built, ty) = match name {
-            "to_json" | "array_to_json" | "json_build_array" | "json_build_object"
-            | "json_object" => (true, SqlType::Json),
+            "to_json" | "array_to_json" | "row_to_json" | "json_build_array"
+            | "json_build_object" | "json_object" => (true, SqlType::Json),
             "to_jsonb" | "jsonb_build_array" | "jsonb_build_object" | "jsonb_object" => {
                 (true, SqlType::Jsonb)
             }
@@ -164,16 +164,19 @@ impl Binder<'_> {
                 }
                 self.json_of(value)
             }
-            ("array_to_json", 1 | 2) if args[0].ty.family() == Family::Array => {
+            ("array_to_json" | "row_to_json", 1 | 2)
+                if args[0].ty.family()
+                    == if name == "row_to_json" { Family::Row } else { Family::Array } =>
+            {
                 let mut args = args.into_iter();
-                let array = self.json_of(args.next().expect("there is one"))?;
+                let whole = self.json_of(args.next().expect("there is one"))?;
                 let is_broken = args.next().map(|flag| self.coerce(flag, SqlType::Bool));
-                match (array, is_broken.transpose()?) {
+                match (whole, is_broken.transpose()?) {
                     (Expr::Call(func, mut parts), Some(is_broken)) => {
                         parts.push(is_broken);
                         Ok(Expr::Call(func, parts))
                     }
-                    (array, _) => Ok(array),
+                    (whole, _) => Ok(whole),
                 }
             }
             ("json_build_array" | "jsonb_build_array", _) => {
@@ -234,7 +237,7 @@ impl Binder<'_> {
 
     /// A key of an object.
     pub(super) fn json_key(&mut self, key: Typed) -> Result<Expr, SqlError> {
-        if matches!(key.ty.family(), Family::Json | Family::Array) {
+        if matches!(key.ty.family(), Family::Json | Family::Array | Family::Row) {
             let message = "key value must be scalar, not array, composite, or json";
             return Err(SqlError::new(code::INVALID_PARAMETER, message));
         }
@@ -254,48 +257,6 @@ impl Binder<'_> {
         }
         let number = |number: i64| Expr::Const(Datum::Int(number));
         Ok(call(JsonFunc::Of, vec![value, number(ty.number()), number(ty.modifier().into())]))
-    }
-
-    /// A row as JSON, if the expression is one: the name of a source, or `ROW (..)`.
-    pub(super) fn json_row(&mut self, ast: &ast::Expr) -> Result<Option<Expr>, SqlError> {
-        let mut members = Vec::new();
-        let mut member = |binder: &mut Self, name: String, value: Typed| {
-            let value = binder.json_of(value)?;
-            binder.budget.charge(super::expr::EXPR_BYTES + name.len())?;
-            members.extend([Expr::Const(Datum::Text(name)), value]);
-            Ok::<(), SqlError>(())
-        };
-        match ast {
-            ast::Expr::Nested(inner) => return self.json_row(inner),
-            ast::Expr::Identifier(alias) => {
-                let wanted = folded(alias);
-                let Some(scope) = self.scopes.last() else { return Ok(None) };
-                self.budget.tick(scope.columns.len())?;
-                let columns = &scope.columns;
-                if columns.iter().any(|column| column.name == wanted) {
-                    return Ok(None);
-                }
-                let own =
-                    |column: &&super::ScopeColumn| column.alias == wanted && column.origin.1 >= 0;
-                let mut own: Vec<_> = columns.iter().filter(own).cloned().collect();
-                own.sort_by_key(|column| column.slot);
-                if own.is_empty() {
-                    return Ok(None);
-                }
-                for column in own {
-                    self.scope().used[column.slot] = true;
-                    member(self, column.name, typed(Expr::Column(column.slot), column.ty))?;
-                }
-            }
-            ast::Expr::Tuple(values) => {
-                for (at, value) in values.iter().enumerate() {
-                    let value = self.expr(value)?;
-                    member(self, format!("f{}", at + 1), value)?;
-                }
-            }
-            _ => return Ok(None),
-        }
-        Ok(Some(call(JsonFunc::Row, members)))
     }
 }
 

@@ -1,5 +1,5 @@
-//! `json_to_record(j) AS x (a int, b text)` and `json_to_recordset`: the members of JSON objects as
-//! columns.
+//! `json_to_record(j) AS x (a int, b text)` and `json_populate_record(NULL::t, j)`, and both for sets:
+//! the members of JSON objects as columns.
 //!
 //! ```text
 //!   jsonb_to_recordset(j) as x (a int, b int[], c jsonb)
@@ -12,39 +12,60 @@
 //!            from jsonb_array_elements(j) as r (v)) as x
 //! ```
 
+use crate::catalog::{Catalog, Named, TableColumn};
 use crate::error::{SqlError, code};
-use crate::parse::{Parsed, parse};
+use crate::parse::{Parsed, parse, parse_expression};
 use crate::types::{Family, SqlType};
 use sqlparser::ast::{self, ArrayElemTypeDef, DataType, SetExpr, Statement, TableFactor};
 
 /// The source that a call stands for; `None` for another function.
 ///
 /// # Errors
-/// 42601 without a list of columns.
+/// 42601 without a list of columns, 0A000 for a row to populate that is not NULL.
 pub(super) fn as_query(
+    catalog: &Catalog,
     name: &str,
     args: &[ast::FunctionArg],
     alias: Option<&ast::TableAlias>,
 ) -> Result<Option<TableFactor>, SqlError> {
-    let (kind, is_set) = match name {
-        "json_to_record" => ("json", false),
-        "jsonb_to_record" => ("jsonb", false),
-        "json_to_recordset" => ("json", true),
-        "jsonb_to_recordset" => ("jsonb", true),
+    let (kind, what) = name.split_once('_').unwrap_or_default();
+    let is_set = what.ends_with("_recordset");
+    if !matches!(kind, "json" | "jsonb") {
+        return Ok(None);
+    }
+    let (columns, json) = match what {
+        "to_record" | "to_recordset" => {
+            let [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(json))] = args else {
+                let message = format!("function {name} takes one argument");
+                return Err(SqlError::new(code::UNDEFINED_FUNCTION, message));
+            };
+            (listed(alias)?, json)
+        }
+        "populate_record" | "populate_recordset" => {
+            let [
+                ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(base)),
+                ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(json)),
+            ] = args
+            else {
+                let message = format!("function {name} takes two arguments");
+                return Err(SqlError::new(code::UNDEFINED_FUNCTION, message));
+            };
+            (columns_of(catalog, name, base)?, json)
+        }
         _ => return Ok(None),
     };
-    let [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(json))] = args else {
-        let message = format!("function {name} takes one argument");
-        return Err(SqlError::new(code::UNDEFINED_FUNCTION, message));
+    let columns_said = match (what.starts_with("populate"), alias) {
+        (true, Some(alias)) => alias.columns.clone(),
+        _ => Vec::new(),
     };
-    let typed =
-        |column: &ast::TableAliasColumnDef| Some((column.name.clone(), column.data_type.clone()?));
-    let columns =
-        alias.and_then(|alias| alias.columns.iter().map(typed).collect::<Option<Vec<_>>>());
-    let (Some(alias), Some(columns)) = (alias, columns.filter(|columns| !columns.is_empty()))
-    else {
-        let message = "a column definition list is required for functions returning \"record\"";
-        return Err(SqlError::new(code::SYNTAX, message));
+    let alias = match alias {
+        Some(alias) => ast::TableAlias { columns: columns_said, ..alias.clone() },
+        None => ast::TableAlias {
+            explicit: false,
+            name: ast::Ident::new(name),
+            columns: Vec::new(),
+            at: None,
+        },
     };
     let shown = columns.iter().map(|(name, ty)| member(kind, name, ty));
     let rows = match is_set {
@@ -58,9 +79,47 @@ pub(super) fn as_query(
     if let SetExpr::Select(select) = &mut *query.body {
         put_json(&mut select.from[0].relation, kind, json)?;
     }
-    let columns = Vec::new();
-    let alias = Some(ast::TableAlias { columns, ..alias.clone() });
+    let alias = Some(alias);
     Ok(Some(TableFactor::Derived { lateral: true, subquery: query, alias, sample: None }))
+}
+
+/// The columns of a definition list: `AS x (a int, b text)`.
+fn listed(alias: Option<&ast::TableAlias>) -> Result<Vec<(ast::Ident, DataType)>, SqlError> {
+    let typed =
+        |column: &ast::TableAliasColumnDef| Some((column.name.clone(), column.data_type.clone()?));
+    let columns =
+        alias.and_then(|alias| alias.columns.iter().map(typed).collect::<Option<Vec<_>>>());
+    columns.filter(|columns| !columns.is_empty()).ok_or_else(|| {
+        let message = "a column definition list is required for functions returning \"record\"";
+        SqlError::new(code::SYNTAX, message)
+    })
+}
+
+/// The columns of `NULL::t`, a row of a table.
+fn columns_of(
+    catalog: &Catalog,
+    name: &str,
+    base: &ast::Expr,
+) -> Result<Vec<(ast::Ident, DataType)>, SqlError> {
+    let table = match base {
+        ast::Expr::Cast { expr, data_type: DataType::Custom(table, modifiers), .. }
+            if modifiers.is_empty()
+                && matches!(&**expr, ast::Expr::Value(value) if value.value == ast::Value::Null) =>
+        {
+            table
+        }
+        _ => {
+            let what = format!("{name} of a row other than NULL::table");
+            return Err(SqlError::unsupported(what));
+        }
+    };
+    let table = catalog.table(&Named::of(table)?)?;
+    let column = |column: &TableColumn| {
+        let typed = parse_expression(&format!("NULL::{}", column.kept_type()))?;
+        let ast::Expr::Cast { data_type, .. } = typed else { unreachable!("it is a cast") };
+        Ok((ast::Ident::with_quote('"', column.name.clone()), data_type))
+    };
+    table.columns.iter().map(column).collect()
 }
 
 /// Puts the JSON in its place: the argument of a function, or the value of a query.

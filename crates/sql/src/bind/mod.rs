@@ -68,6 +68,7 @@ mod recursion;
 mod rights;
 mod row_assign;
 mod row_query;
+mod rows;
 mod select;
 mod sets;
 mod subscripts;

@@ -5,6 +5,7 @@
 
 use super::expr::{Typed, typed};
 use super::operators::is_named;
+use super::rows::row_of_source;
 use super::{Binder, ScopeColumn, folded};
 use crate::error::{SqlError, code, similar};
 use crate::expr::Expr;
@@ -43,6 +44,7 @@ fn given_name(ast: &ast::Expr) -> Option<String> {
         },
         ast::Expr::Exists { negated: false, .. } => fixed("exists"),
         ast::Expr::Array(_) => fixed("array"),
+        ast::Expr::Tuple(_) => fixed("row"),
         ast::Expr::Overlay { .. } => fixed("overlay"),
         // A field has its own name, an element that of its array.
         ast::Expr::CompoundFieldAccess { root, access_chain } => {
@@ -141,6 +143,11 @@ impl Binder<'_> {
         if alias.is_none() && name.quote_style.is_none() && is_bare_function(&wanted) {
             let (func, ty) = functions::find(&wanted, &[]).expect("it is one of these");
             return Ok(typed(Expr::Call(func, Vec::new()), ty));
+        }
+        if alias.is_none()
+            && let Some(row) = row_of_source(self, &wanted)?
+        {
+            return Ok(row);
         }
         Err(self.unknown_column(alias_name, name))
     }

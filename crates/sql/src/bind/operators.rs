@@ -14,6 +14,7 @@ use super::expr::{EXPR_BYTES, Typed, boolean, typed};
 use super::folded;
 use super::json::TEXTS;
 use super::row_assign::row_values;
+use super::rows::{check_comparable, field};
 use super::{Binder, DEPTH_MAX};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
@@ -32,6 +33,7 @@ impl Binder<'_> {
         if a.ty.family() == Family::Array || b.ty.family() == Family::Array {
             return self.compare_arrays(compare, a, b);
         }
+        check_comparable(&a, &b)?;
         let (a, b) = self.unify(a, b, compare.sign())?;
         Ok(boolean(Expr::Compare(compare, Box::new([a, b]))))
     }
@@ -345,6 +347,9 @@ impl Binder<'_> {
                     });
                 }
                 Ok(typed(Expr::Call(Func::Array(ArrayFunc::Slice), args), ty))
+            }
+            AccessExpr::Dot(ast::Expr::Identifier(name)) if root.ty == SqlType::Record => {
+                field(self, &root, name)
             }
             AccessExpr::Dot(ast::Expr::Identifier(field)) if folded(field) == "x" => Ok(root),
             _ => Err(SqlError::unsupported("a part of a value like this")),

@@ -53,8 +53,6 @@ pub enum JsonFunc {
     BuildArray,
     /// An object of keys and values that are JSON already.
     BuildObject,
-    /// A row, of names and values that are JSON already.
-    Row,
     /// A member of an object that an aggregate makes.
     Member,
     /// An object of an array of keys and values, or of two arrays.
@@ -103,7 +101,7 @@ pub(crate) fn argument(func: JsonFunc, name: &str, at: usize) -> SqlType {
 /// True if the function has a result though an argument is NULL.
 pub(super) fn takes_null(func: JsonFunc) -> bool {
     use JsonFunc::*;
-    matches!(func, BuildArray | BuildObject | Row | Member | Assign)
+    matches!(func, BuildArray | BuildObject | Member | Assign)
 }
 
 /// Calls a function.
@@ -250,21 +248,7 @@ pub(super) fn call(
                     return Err(wrong(&format!("argument {number} cannot be null")));
                 };
                 out.push_str(if at > 0 { ", " } else { "" });
-                member_of(key, " : ", or_null(value), budget, &mut out)?;
-            }
-            out.push('}');
-            Datum::Text(out)
-        }
-        Row => {
-            // A row without any value is taken to be the missing side of an outer join.
-            if args.iter().skip(1).step_by(2).all(Datum::is_null) {
-                return Ok(Datum::Null);
-            }
-            let mut out = String::from("{");
-            for (at, member) in args.chunks(2).enumerate() {
-                out.push_str(if at > 0 { "," } else { "" });
-                let name = member[0].as_text().unwrap_or("");
-                member_of(name, ":", member.get(1).map_or("null", or_null), budget, &mut out)?;
+                member_of(key, or_null(value), budget, &mut out)?;
             }
             out.push('}');
             Datum::Text(out)
@@ -274,7 +258,7 @@ pub(super) fn call(
                 return Err(wrong("field name must not be null"));
             };
             let mut out = String::new();
-            member_of(key, " : ", or_null(&args[1]), budget, &mut out)?;
+            member_of(key, or_null(&args[1]), budget, &mut out)?;
             Datum::Text(out)
         }
         Object => object_of_texts(text(0), args.get(1).and_then(Datum::as_text), budget)?,
@@ -314,17 +298,11 @@ fn texts(array: &str, budget: &Budget) -> Result<Vec<Option<String>>, SqlError> 
     array::elements(array).map(|element| Ok(element?.map(Cow::into_owned))).collect()
 }
 
-fn member_of(
-    key: &str,
-    between: &str,
-    value: &str,
-    budget: &Budget,
-    out: &mut String,
-) -> Result<(), SqlError> {
+fn member_of(key: &str, value: &str, budget: &Budget, out: &mut String) -> Result<(), SqlError> {
     // A character may take six in an escape.
     budget.charge(2 * (6 * key.len() + value.len() + 8))?;
     json::quote(key, out);
-    out.push_str(between);
+    out.push_str(" : ");
     out.push_str(value);
     Ok(())
 }
@@ -362,6 +340,17 @@ fn write(
                 write(&value?, element, false, around, out)?;
             }
             out.push(']');
+        }
+        (Datum::Row(row), _) => {
+            out.push('{');
+            for (at, (name, ty, value)) in row.fields().enumerate() {
+                let between = if is_broken { ",\n " } else { "," };
+                out.push_str(if at > 0 { between } else { "" });
+                json::quote(name, out);
+                out.push(':');
+                write(value, ty, false, around, out)?;
+            }
+            out.push('}');
         }
         _ => json::quote(&shown(), out),
     }
@@ -443,7 +432,7 @@ fn object_of_texts(keys: &str, values: Option<&str>, budget: &Budget) -> Result<
             None => quoted.push_str("null"),
         }
         out.push_str(if at > 0 { ", " } else { "" });
-        member_of(key, " : ", &quoted, budget, &mut out)?;
+        member_of(key, &quoted, budget, &mut out)?;
     }
     out.push('}');
     Ok(Datum::Text(out))

@@ -343,6 +343,69 @@ pub(super) fn as_calls(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
+/// The name of the function that [`symmetric_bounds`] writes around a bound.
+pub(crate) const SYMMETRIC: &str = "between symmetric";
+
+/// Writes the first bound of BETWEEN SYMMETRIC as a call, for the grammar, which has no such word,
+/// and leaves out ASYMMETRIC, which is the default.
+pub(super) fn symmetric_bounds(tokens: &mut Vec<TokenWithSpan>) {
+    if !tokens.iter().any(|token| is_word(token, &["symmetric", "asymmetric"])) {
+        return;
+    }
+    let signs = std::mem::take(tokens).into_iter();
+    let signs = signs.filter(|token| !matches!(token.token, Token::Whitespace(_)));
+    // The depth of parentheses, and that of each bound that is open.
+    let (mut depth, mut bounds) = (0_usize, Vec::new());
+    for sign in signs {
+        let put = |token: Token| TokenWithSpan { token, span: sign.span };
+        if tokens.last().is_some_and(|last| is_word(last, &["between"])) {
+            if is_word(&sign, &["asymmetric"]) {
+                continue;
+            }
+            if is_word(&sign, &["symmetric"]) {
+                tokens.push(put(Token::make_word(SYMMETRIC, Some('"'))));
+                tokens.push(put(Token::LParen));
+                bounds.push(depth);
+                continue;
+            }
+        }
+        match sign.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.saturating_sub(1),
+            _ if is_word(&sign, &["and"]) && bounds.last() == Some(&depth) => {
+                bounds.pop();
+                tokens.push(put(Token::RParen));
+            }
+            _ => {}
+        }
+        tokens.push(sign);
+    }
+}
+
+/// Writes `(t).*` in a list as `t.*`, for the grammar, which has the second form only.
+pub(super) fn rows_without_parentheses(tokens: &mut Vec<TokenWithSpan>) {
+    let signs: Vec<usize> =
+        (0..tokens.len()).filter(|at| !matches!(tokens[*at].token, Token::Whitespace(_))).collect();
+    let mut dropped = Vec::new();
+    for places in signs.windows(6) {
+        let begins_item = tokens[places[0]].token == Token::Comma
+            || is_word(&tokens[places[0]], &["select", "distinct", "all", "returning"]);
+        let row: [&Token; 5] = std::array::from_fn(|at| &tokens[places[at + 1]].token);
+        let is_row = matches!(
+            row,
+            [Token::LParen, Token::Word(_), Token::RParen, Token::Period, Token::Mul]
+        );
+        if begins_item && is_row {
+            dropped.extend([places[1], places[3]]);
+        }
+    }
+    let mut at = 0;
+    tokens.retain(|_| {
+        at += 1;
+        !dropped.contains(&(at - 1))
+    });
+}
+
 /// Writes LIKE before ANY and ALL as its operator, for the grammar, which has no queries behind
 /// `LIKE ANY`, and no `LIKE ALL`.
 pub(super) fn like_each(tokens: &mut Vec<TokenWithSpan>) {

@@ -523,7 +523,7 @@ pub(super) fn type_row(ty: SqlType) -> Vec<Datum> {
         row[0] = int(ty.oid().into());
         row[1] = Datum::Text(name);
         row[4] = int(-1);
-        row[6] = text("A");
+        row[6] = text(if element == SqlType::Record { "P" } else { "A" });
         (row[8], row[9]) = (int(element.oid().into()), int(0));
         row[10] = text("array_in");
         return row;
@@ -541,6 +541,7 @@ pub(super) fn type_row(ty: SqlType) -> Vec<Datum> {
         crate::types::Family::Array => "A",
         crate::types::Family::Enum(_) => "E",
         crate::types::Family::Unknown => "X",
+        crate::types::Family::Row => "P",
     };
     let collation = i64::from(ty.family() == crate::types::Family::Text) * 100;
     vec![
@@ -549,7 +550,7 @@ pub(super) fn type_row(ty: SqlType) -> Vec<Datum> {
         int(PG_CATALOG),
         int(OWNER),
         int(ty.width().into()),
-        text("b"),
+        text(if ty == SqlType::Record { "p" } else { "b" }),
         text(category),
         int(0),
         int(0),
