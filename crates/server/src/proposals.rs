@@ -81,6 +81,11 @@ pub(crate) fn approve(engine: &Engine, number: u64, by: &str) -> Result<(), SqlE
             possible(plan, &design, is_permitted)
         }
     };
+    if plan.is_empty() {
+        let why = "none of its changes is possible any more".to_owned();
+        engine.steering.proposals.lock().started(number, decision, Err(why.clone()));
+        return Err(refused(number, &why));
+    }
     plan.reason = format!("proposal {number}, approved by {by}");
     let started = engine.database().reconfigure(plan).map_err(database);
     let outcome = started.as_ref().map(|number| *number).map_err(|error| error.message.clone());
@@ -328,7 +333,9 @@ pub(crate) fn proposal_rows(engine: &Engine) -> Vec<Vec<Datum>> {
                 reasons.push(&step.reason);
             }
         }
-        let [saves, costs] = it.forecast.map(|us| us.map_or(Datum::Null, Datum::Float));
+        // Without the sign of a zero.
+        let [saves, costs] =
+            it.forecast.map(|us| us.map_or(Datum::Null, |us| Datum::Float(us + 0.0)));
         let (decided, by, because) = match &it.decided {
             Some((at, by, why)) => {
                 (time(*at), Datum::text(&**by), why.as_deref().map_or(Datum::Null, Datum::text))

@@ -1,10 +1,11 @@
 //! Functions and aggregates.
 
+use super::constant::constant_value;
 use super::convert::{bare, of_any, rounded};
 use super::expr::{EXPR_BYTES, typed};
 use super::forms::ambiguous;
 use super::group::grouping;
-use super::json::as_type;
+use super::json::{as_type, unknown_function};
 use super::operators::{beside, check_equality, check_order};
 use super::ordered::{OrderedSaid, may_have_group, needs_group, ordered_parts};
 use super::query::sort_key;
@@ -325,10 +326,10 @@ impl Binder<'_> {
         let (Some(labels), true, true) =
             (labels, wanted.contains(&args.len()), args.iter().all(fits))
         else {
-            return Some(Err(super::json::unknown_function(name, args)));
+            return Some(Err(unknown_function(name, args)));
         };
         let Some(labels) = labels.known() else {
-            return Some(Err(super::json::unknown_function(name, args)));
+            return Some(Err(unknown_function(name, args)));
         };
         let all = &labels.of.labels;
         let end = if name == "enum_first" { all.first() } else { all.last() };
@@ -516,7 +517,7 @@ impl Binder<'_> {
         if let "min" | "max" = name {
             check_order(ty)?;
             if matches!(ty, SqlType::Bool | SqlType::Bytea | SqlType::Uuid | SqlType::Jsonb) {
-                return Err(super::json::unknown_function(name, &[value]));
+                return Err(unknown_function(name, &[value]));
             }
         }
         if distinct {
@@ -539,8 +540,19 @@ impl Binder<'_> {
             "bit_xor" if is_int => (AggregateKind::Bits(Arith::BitXor), bare(ty)),
             "string_agg" => {
                 let between = self.expr(args[1])?;
-                let Expr::Const(Datum::Text(between)) = self.coerce(between, SqlType::Text)? else {
-                    return Err(SqlError::unsupported("string_agg with anything but a literal"));
+                match ty.family() {
+                    Family::Text | Family::Unknown => {}
+                    Family::Bytes => return Err(SqlError::unsupported("string_agg of bytea")),
+                    _ => return Err(unknown_function(name, &[value, between])),
+                }
+                let between = self.coerce(between, SqlType::Text)?;
+                let between = match constant_value(&between, self.budget)? {
+                    Some(Datum::Text(between)) => between,
+                    Some(_) => String::new(),
+                    None => {
+                        let what = "string_agg with a delimiter that is not constant";
+                        return Err(SqlError::unsupported(what));
+                    }
                 };
                 let (kind, of) = (AggregateKind::Join(between), Some(self.as_text(value)?));
                 return Ok(Aggregate { kind, of, distinct, filter, order, ty: SqlType::Text });
@@ -587,7 +599,7 @@ impl Binder<'_> {
         let both = [first, second];
         let is_number = |arg: &Typed| matches!(arg.ty.family(), Family::Number | Family::Unknown);
         if !both.iter().all(is_number) {
-            return Err(super::json::unknown_function(name, &both));
+            return Err(unknown_function(name, &both));
         }
         let floats = both.map(|arg| self.coerce(arg, SqlType::Float8));
         let floats = floats.into_iter().collect::<Result<_, _>>()?;
@@ -724,6 +736,9 @@ fn takes(func: Func, at: usize, ty: SqlType) -> bool {
         Argument::Whole => matches!(ty, SqlType::Int2 | SqlType::Int4),
         Argument::Long => matches!(ty, SqlType::Int2 | SqlType::Int4 | SqlType::Int8),
         Argument::Truth => ty == SqlType::Bool,
+        Argument::Any if matches!(func, Func::Cardinality | Func::ArrayToString) && at == 0 => {
+            ty.family() == Family::Array
+        }
         Argument::Any => true,
     }
 }

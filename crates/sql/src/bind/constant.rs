@@ -61,6 +61,14 @@ pub(crate) fn check_change(change: &Change, budget: &Budget) -> Result<(), SqlEr
     returning.project.iter().try_for_each(|expr| by.fold(expr).map(drop))
 }
 
+/// The value of an expression if it is constant.
+///
+/// # Errors
+/// Those of its evaluation.
+pub(super) fn constant_value(expr: &Expr, budget: &Budget) -> Result<Option<Datum>, SqlError> {
+    Constants::over(&Select::default(), budget)?.fold(expr)
+}
+
 /// The constant columns of a row, and the evaluation of constants. The budget is that of the
 /// statement, whose text may nest deep.
 struct Constants<'b> {

@@ -83,7 +83,13 @@ impl Binder<'_> {
                     let names = self.common_columns(before, columns_before);
                     (on, common) = self.united(names, [before, columns_before], (left, right))?;
                 }
-                JoinConstraint::None => {}
+                JoinConstraint::None
+                    if matches!(join.join_operator, JoinOperator::CrossJoin(_)) => {}
+                JoinConstraint::None => {
+                    let message = "JOIN needs a condition: ON or USING";
+                    let error = SqlError::new(code::SYNTAX, message);
+                    return Err(error.hint("CROSS JOIN combines each row with each."));
+                }
             }
             if right && steps[count..].iter().any(|step| !step.source.is_ready(&|_| false)) {
                 let message =

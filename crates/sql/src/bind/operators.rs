@@ -389,8 +389,20 @@ impl Binder<'_> {
             // The distance of a shift is an integer.
             _ if shifts && matches!(b_ty, SqlType::Int2 | SqlType::Int4) => a_ty,
             _ if shifts => return Err(no_operator(sign, a_ty, b_ty)),
+            (Family::Number, Family::Number)
+                if op == Arith::Rem && (a_ty.is_float() || b_ty.is_float()) =>
+            {
+                return Err(no_operator(sign, a_ty, b_ty));
+            }
             (Family::Number, Family::Number) => arith_type(a_ty, b_ty),
-            (Family::Time, Family::Number) if a_ty == SqlType::Date => SqlType::Date,
+            // A date and a number of days.
+            (Family::Time, Family::Number)
+                if a_ty == SqlType::Date
+                    && matches!(op, Arith::Add | Arith::Sub)
+                    && matches!(b_ty, SqlType::Int2 | SqlType::Int4) =>
+            {
+                SqlType::Date
+            }
             (Family::Time, Family::Time)
                 if a_ty == b_ty && a_ty == SqlType::Date && op == Arith::Sub =>
             {

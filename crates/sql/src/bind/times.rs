@@ -244,7 +244,7 @@ impl Binder<'_> {
             | (Arith::Add | Arith::Sub, Timestamp | TimestampTz | Date | Time | TimeTz, Interval) => {
                 self.shifted(a, b, op == Arith::Sub)?
             }
-            (Arith::Add, number, Date) if number.is_integer() => {
+            (Arith::Add, SqlType::Int2 | SqlType::Int4, Date) => {
                 return self.arith(op, b, a).map(Some);
             }
             (Arith::Add, Date, Unknown) | (Arith::Add, Unknown, Date) => {

@@ -18,6 +18,9 @@
 //! `= ANY` of an array, which is one parameter of any number of values, and `IN` of an uncorrelated
 //! query are lists that are known when the statement runs.
 //!
+//! A date that is compared with a timestamp, as in `d < date '2024-01-01' + interval '1 month'`, is
+//! bounded by the day of it.
+//!
 //! Conditions stay in place and are checked again for each row found: spans may be larger than what
 //! the conditions mean, never smaller.
 
@@ -91,7 +94,7 @@ pub(super) fn paths(
     known: &dyn Fn(usize) -> bool,
     budget: &Budget,
 ) -> Result<Vec<Path>, SqlError> {
-    let finder = Finder { known, budget };
+    let finder = Finder { table, offset, known, budget };
     let slots = table.key_slots().into_iter().map(|at| Expr::Column(offset + at));
     let slots = slots.collect::<Vec<Expr>>();
     let key = finder.spans(&slots, conditions, ARMS_DEPTH)?;
@@ -199,6 +202,8 @@ enum Values {
 }
 
 struct Finder<'k> {
+    table: &'k Table,
+    offset: usize,
     known: &'k dyn Fn(usize) -> bool,
     budget: &'k Budget,
 }
@@ -325,9 +330,13 @@ impl Finder<'_> {
     fn bound(&self, part: &Expr, condition: &Expr, lower: bool) -> Option<(Expr, bool)> {
         let Expr::Compare(compare, both) = condition else { return None };
         let [a, b] = &**both;
-        let (compare, value) = match (a, b) {
-            (one, value) if one == part => (*compare, value),
-            (value, one) if one == part => (compare.flipped(), value),
+        let is_day = |one: &Expr| match one {
+            Expr::Cast(day, SqlType::Timestamp) => **day == *part && self.is_date(part),
+            _ => false,
+        };
+        let (compare, value, is_day) = match (a, b) {
+            (one, value) if one == part || is_day(one) => (*compare, value, one != part),
+            (value, one) if one == part || is_day(one) => (compare.flipped(), value, one != part),
             _ => return None,
         };
         let inclusive = match (compare, lower) {
@@ -335,7 +344,17 @@ impl Finder<'_> {
             (Compare::Gt, true) | (Compare::Lt, false) => false,
             _ => return None,
         };
-        self.is_known(value).then(|| (value.clone(), inclusive))
+        self.is_known(value).then(|| match is_day {
+            // The day of a moment is in the span whether or not the moment is its beginning.
+            true => (Expr::Cast(Box::new(value.clone()), SqlType::Date), true),
+            false => (value.clone(), inclusive),
+        })
+    }
+
+    fn is_date(&self, part: &Expr) -> bool {
+        let Expr::Column(slot) = part else { return false };
+        let column = slot.checked_sub(self.offset).and_then(|at| self.table.columns.get(at));
+        column.is_some_and(|column| column.ty == SqlType::Date)
     }
 
     /// The pattern whose texts a condition says that the column begins as.
