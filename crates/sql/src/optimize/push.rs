@@ -6,9 +6,10 @@
 //!   select * from names where id = 7           names: .. from staff where id = 7, by the key
 //! ```
 //!
-//! The condition is also checked where it was before. It is not pushed into a query whose rows
-//! depend on each other (groups, windows, DISTINCT, LIMIT, UNION and similar). Nor is it pushed if
-//! a volatile value would be evaluated more than once, nor out of or into an outer join.
+//! The condition is also checked where it was before. Into UNION, INTERSECT and EXCEPT it is pushed
+//! on both sides. It is not pushed into a query whose rows depend on each other (groups, windows,
+//! DISTINCT, LIMIT and similar). Nor is it pushed if a volatile value would be evaluated more than
+//! once, nor out of or into an outer join.
 
 use super::Planning;
 use super::joins::arrange;
@@ -24,31 +25,50 @@ pub(super) fn push(
     conditions: &[Expr],
     planning: &Planning<'_>,
 ) -> Result<(), SqlError> {
-    let budget = planning.budget;
     let Source::Query(query) = &mut step.source else { return Ok(()) };
-    if !is_plain(query) {
+    if !has_own_rows(query) {
         return Ok(());
     }
     let own = step.offset..step.offset + step.width;
-    let mut pushed = Vec::new();
+    let mut moved = Vec::new();
     for condition in conditions {
         let (mut concerns, mut any) = (can_move(condition), false);
         condition.columns(&mut |slot| {
             any = true;
             concerns &= own.contains(&slot) && slot - own.start < query.project.len();
         });
-        if !concerns || !any {
-            continue;
+        if concerns && any {
+            moved.push(condition);
         }
-        let mut inside = condition.clone();
-        put_in(&mut inside, own.start, &query.project);
-        budget.charge(inside.size() * size_of::<Expr>())?;
-        pushed.push(inside);
     }
-    if pushed.is_empty() || query.is_volatile() {
+    let sides = [Some(&**query), query.other.as_ref().map(|other| &other.query)];
+    if moved.is_empty() || sides.into_iter().flatten().any(Select::is_volatile) {
         return Ok(());
     }
     let query = Arc::make_mut(query);
+    narrow(query, &moved, own.start, planning)?;
+    match &mut query.other {
+        Some(other) if has_own_rows(&other.query) => {
+            narrow(&mut other.query, &moved, own.start, planning)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Adds conditions on the columns of a query, which begin at `first`.
+fn narrow(
+    query: &mut Select,
+    conditions: &[&Expr],
+    first: usize,
+    planning: &Planning<'_>,
+) -> Result<(), SqlError> {
+    let mut pushed = Vec::with_capacity(conditions.len());
+    for condition in conditions {
+        let mut inside = (*condition).clone();
+        put_in(&mut inside, first, &query.project);
+        planning.budget.charge(inside.size() * size_of::<Expr>())?;
+        pushed.push(inside);
+    }
     let mut steps = std::mem::take(&mut query.steps);
     let mut all = Vec::new();
     for step in &mut steps {
@@ -68,6 +88,11 @@ pub(super) fn push(
 /// True if each row of the query results from one row of its sources, independently of the other
 /// rows.
 pub(super) fn is_plain(query: &Select) -> bool {
+    has_own_rows(query) && query.other.is_none()
+}
+
+/// As [`is_plain`], of the first side of UNION and similar.
+fn has_own_rows(query: &Select) -> bool {
     query.group.is_none()
         && query.windows.is_empty()
         && !query.distinct
@@ -75,7 +100,6 @@ pub(super) fn is_plain(query: &Select) -> bool {
         && query.limit.is_none()
         && query.offset.is_none()
         && query.lock.is_none()
-        && query.other.is_none()
         && !query.steps.is_empty()
         && query.steps.iter().all(|step| !step.left && !step.right)
 }
