@@ -694,9 +694,9 @@ fn modified(ty: SqlType, modifiers: &[String]) -> Option<SqlType> {
 }
 
 /// Types of PostgreSQL that are not supported, and that the grammar takes for names.
-const OTHERS: [&str; 12] = [
+const OTHERS: [&str; 13] = [
     "money", "inet", "cidr", "macaddr", "point", "line", "box", "path", "polygon", "circle", "xml",
-    "citext",
+    "citext", "jsonpath",
 ];
 
 fn unknown_type(name: &str) -> SqlError {

@@ -5,6 +5,7 @@ use super::expr::{EXPR_BYTES, typed};
 use super::forms::ambiguous;
 use super::group::grouping;
 use super::json::as_type;
+use super::json_paths::{argument_of, in_order};
 use super::operators::{beside, check_equality, check_order};
 use super::ordered::{OrderedSaid, may_have_group, needs_group, ordered_parts};
 use super::query::sort_key;
@@ -33,7 +34,8 @@ impl Binder<'_> {
             let ty = if name == "to_jsonb" { SqlType::Jsonb } else { SqlType::Json };
             return Ok(as_type(row, ty));
         }
-        let args = args.iter().map(|arg| self.expr(arg)).collect::<Result<Vec<_>, _>>()?;
+        let args = args.iter().map(|arg| argument_of(self, name, arg));
+        let args = args.collect::<Result<Vec<_>, _>>()?;
         if is_set_function(name) {
             return self.listed_set(name, args);
         }
@@ -153,6 +155,9 @@ impl Binder<'_> {
         args: &[&ast::Expr],
         named: &[(String, &ast::Expr)],
     ) -> Result<Typed, SqlError> {
+        if let Some(all) = in_order(name, args, named) {
+            return self.named_call(name, &all?.iter().collect::<Vec<_>>());
+        }
         const PARTS: [&str; 7] = ["years", "months", "weeks", "days", "hours", "mins", "secs"];
         if name != "make_interval" {
             return Err(SqlError::unsupported("an argument with a name"));
