@@ -31,6 +31,7 @@ pub(super) fn is_set_function(name: &str) -> bool {
             | "generate_subscripts"
             | "regexp_matches"
             | "regexp_split_to_table"
+            | "string_to_table"
             | "jsonb_path_query"
             | "jsonb_path_query_tz"
     ) || stem.is_some_and(|stem| {
@@ -122,6 +123,15 @@ impl Binder<'_> {
                     _ => (SetFunc::Split, SqlType::Text),
                 };
                 put(func, texts.collect::<Result<_, _>>()?, vec![column(name, ty)]);
+            }
+            // The elements of the array that `string_to_array` makes.
+            ("string_to_table", [_, _] | [_, _, _])
+                if args
+                    .iter()
+                    .all(|arg| matches!(arg.ty.family(), Family::Text | Family::Unknown)) =>
+            {
+                let array = self.split(&args)?;
+                put(SetFunc::Unnest, vec![array.expr], vec![column(name, SqlType::Text)]);
             }
             ("jsonb_path_query" | "jsonb_path_query_tz", _) => {
                 let args = path_arguments(self, name, args)?;
