@@ -555,12 +555,14 @@ impl SqlType {
                         SqlError::new(code::SYNTAX, message)
                     });
                 }
-                return SqlType::of_name(&name).ok_or_else(|| match OTHERS.contains(&&*name) {
-                    true => unknown_type(&name),
-                    false => {
-                        let name = crate::catalog::Named::read(&name);
-                        let message = format!("type \"{name}\" does not exist");
-                        SqlError::new(code::UNDEFINED_OBJECT, message)
+                return SqlType::of_name(&name).ok_or_else(|| {
+                    match OTHERS.contains(&&*name.to_lowercase()) {
+                        true => unknown_type(&name),
+                        false => {
+                            let name = crate::catalog::Named::read(&name);
+                            let message = format!("type \"{name}\" does not exist");
+                            SqlError::new(code::UNDEFINED_OBJECT, message)
+                        }
                     }
                 });
             }
@@ -694,9 +696,39 @@ fn modified(ty: SqlType, modifiers: &[String]) -> Option<SqlType> {
 }
 
 /// Types of PostgreSQL that are not supported, and that the grammar takes for names.
-const OTHERS: [&str; 13] = [
-    "money", "inet", "cidr", "macaddr", "point", "line", "box", "path", "polygon", "circle", "xml",
-    "citext", "jsonpath",
+const OTHERS: [&str; 32] = [
+    "money",
+    "inet",
+    "cidr",
+    "macaddr",
+    "point",
+    "line",
+    "box",
+    "path",
+    "polygon",
+    "circle",
+    "xml",
+    "citext",
+    "jsonpath",
+    "macaddr8",
+    "lseg",
+    "tsvector",
+    "tsquery",
+    "regconfig",
+    "regdictionary",
+    "int4range",
+    "int8range",
+    "numrange",
+    "tsrange",
+    "tstzrange",
+    "daterange",
+    "int4multirange",
+    "int8multirange",
+    "nummultirange",
+    "tsmultirange",
+    "tstzmultirange",
+    "datemultirange",
+    "pg_lsn",
 ];
 
 fn unknown_type(name: &str) -> SqlError {

@@ -227,6 +227,9 @@ impl Binder<'_> {
                 let hint = "To call a procedure, use CALL.";
                 return Err(SqlError::new(code::WRONG_OBJECT, message).hint(hint));
             }
+            if let Some(lacking) = refuse::lacking_function(name) {
+                return Err(lacking);
+            }
             let message = format!("function {name}({}) does not exist", shown.join(", "));
             let error = SqlError::new(code::UNDEFINED_FUNCTION, message);
             let hint = "No function matches the given name and argument types; add a cast.";

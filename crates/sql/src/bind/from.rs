@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The number of the system column `tableoid`, as in PostgreSQL.
-const TABLE_OID: i16 = -6;
+pub(super) const TABLE_OID: i16 = -6;
 
 impl Binder<'_> {
     pub(crate) fn table_with_joins(
