@@ -556,14 +556,11 @@ impl SqlType {
                     });
                 }
                 return SqlType::of_name(&name).ok_or_else(|| {
-                    match OTHERS.contains(&&*name.to_lowercase()) {
-                        true => unknown_type(&name),
-                        false => {
-                            let name = crate::catalog::Named::read(&name);
-                            let message = format!("type \"{name}\" does not exist");
-                            SqlError::new(code::UNDEFINED_OBJECT, message)
-                        }
-                    }
+                    other_type(&name).unwrap_or_else(|| {
+                        let name = crate::catalog::Named::read(&name);
+                        let message = format!("type \"{name}\" does not exist");
+                        SqlError::new(code::UNDEFINED_OBJECT, message)
+                    })
                 });
             }
             other => return Err(unknown_type(&other.to_string().to_lowercase())),
@@ -730,6 +727,12 @@ const OTHERS: [&str; 32] = [
     "datemultirange",
     "pg_lsn",
 ];
+
+/// The error for one of these types.
+pub(crate) fn other_type(name: &str) -> Option<SqlError> {
+    let name = name.to_lowercase();
+    OTHERS.contains(&&*name).then(|| unknown_type(&name))
+}
 
 fn unknown_type(name: &str) -> SqlError {
     SqlError::new(code::FEATURE_NOT_SUPPORTED, format!("type {name} is not supported")).hint(

@@ -4,6 +4,7 @@
 //! `DROP .. IF EXISTS` of an object of a kind that cannot exist does nothing, as at PostgreSQL.
 
 use crate::error::SqlError;
+use crate::types::other_type;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// A kind of object that cannot exist: the words of its name, the tag of its DROP, and the words
@@ -115,8 +116,8 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<Option<&'static str>, Sq
         let error = SqlError::unsupported(name);
         Err(hint.map_or(error.clone(), |hint| error.hint(hint)))
     };
-    if let Some(name) = xml(tokens) {
-        return refuse(format!("the function {}", name.to_lowercase()), None);
+    if let Some(error) = form(tokens) {
+        return Err(error);
     }
     if let ["ALTER", "TABLE", ..] = words.as_slice()
         && let Some(action) = action(tokens)
@@ -157,18 +158,21 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<Option<&'static str>, Sq
     }
 }
 
-/// The form of XML in a statement.
-fn xml(tokens: &[TokenWithSpan]) -> Option<&'static str> {
+/// The error for a form of XML, or for a literal of a type that is not there: `int4range '[1,2)'`.
+fn form(tokens: &[TokenWithSpan]) -> Option<SqlError> {
     let mut tokens = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
-    let mut before = None;
-    tokens.find_map(|token| {
-        let found = match &token.token {
-            Token::Word(word) if word.quote_style.is_none() => {
-                XML.iter().find(|name| name.eq_ignore_ascii_case(&word.value)).copied()
-            }
-            _ => None,
-        };
-        std::mem::replace(&mut before, found).filter(|_| token.token == Token::LParen)
+    let mut before: Option<&str> = None;
+    tokens.find_map(|token| match (before.take(), &token.token) {
+        (_, Token::Word(word)) if word.quote_style.is_none() => {
+            before = Some(&word.value);
+            None
+        }
+        (Some(name), Token::LParen) => {
+            let found = XML.iter().find(|known| known.eq_ignore_ascii_case(name))?;
+            Some(SqlError::unsupported(format!("the function {}", found.to_lowercase())))
+        }
+        (Some(name), Token::SingleQuotedString(_)) => other_type(name),
+        _ => None,
     })
 }
 
