@@ -25,8 +25,8 @@ pub(super) fn path_function(name: &str) -> Option<JsonFunc> {
     Some(match name.strip_suffix("_tz").unwrap_or(name) {
         "exists" => JsonFunc::PathExists,
         "match" => JsonFunc::PathMatch,
-        "query_array" => JsonFunc::PathItems,
-        "query_first" => JsonFunc::PathFirst,
+        "query_array" => JsonFunc::PathQueryArray,
+        "query_first" => JsonFunc::PathQueryFirst,
         _ => return None,
     })
 }

@@ -62,8 +62,8 @@ pub enum JsonFunc {
     Object,
     /// The items of a path as an array. Arguments of these functions: a value, a path, variables,
     /// and whether errors end it quietly. Without the latter two it is an operator, and quiet.
-    PathItems,
-    PathFirst,
+    PathQueryArray,
+    PathQueryFirst,
     /// `@?`
     PathExists,
     /// `@@`
@@ -143,7 +143,9 @@ pub(super) fn call(
     };
     budget.tick(value.len() / 16)?;
     Ok(match func {
-        PathItems | PathFirst | PathExists | PathMatch => json_paths::call(func, args, budget)?,
+        PathQueryArray | PathQueryFirst | PathExists | PathMatch => {
+            json_paths::call(func, args, budget)?
+        }
         Get | GetText => {
             let found = match &args[1] {
                 // A scalar jsonb counts as an array of one element.

@@ -17,7 +17,7 @@ pub(super) fn call(func: JsonFunc, args: &[Datum], budget: &Budget) -> Result<Da
         Ok(match func {
             JsonFunc::PathExists => truth(walk.is_any()?),
             JsonFunc::PathMatch => truth(walk.truth()?),
-            JsonFunc::PathFirst => match walk.all()?.first() {
+            JsonFunc::PathQueryFirst => match walk.all()?.first() {
                 Some(item) => Datum::Json(owned(item, budget)?),
                 None => Datum::Null,
             },

@@ -95,7 +95,7 @@ pub(crate) struct Walk<'p, 'v> {
     length: i64,
     ignores_structure: bool,
     throws: bool,
-    /// What ids are relative to, and its number.
+    /// The value that ids are relative to, and its number.
     base: (Item<'v>, i64),
     bases: i64,
     budget: &'p Budget,
@@ -164,7 +164,7 @@ impl<'p, 'v> Walk<'p, 'v> {
     /// The Boolean that is the only item; `None` for null, and in a quiet walk for anything else.
     ///
     /// # Errors
-    /// 22038 if there is another one; as for [`Walk::all`].
+    /// 22038 for any other result; as for [`Walk::all`].
     pub(crate) fn truth(&mut self) -> Result<Option<bool>, SqlError> {
         let all = self.all()?;
         match all.as_slice() {
