@@ -173,11 +173,13 @@ impl<'t> Tokens<'t> {
         let run = rest.find(|c| !is_other(c)).unwrap_or(rest.len());
         let behind = rest[length..].chars().next().filter(|c| is_other(*c) && !ends_in_sign);
         let junk = behind.map_or(0, |c| length + c.len_utf8());
-        if run > length && run > junk {
+        let failed = if ends_in_sign { length + 2 } else { 0 };
+        // Junk is one byte of the next character.
+        if run > failed.max(length + usize::from(junk > 0)) {
             return Ok(None);
         }
         if ends_in_sign {
-            return Err(syntax("invalid numeric literal", &rest[..length + 2]));
+            return Err(syntax("invalid numeric literal", &rest[..failed]));
         }
         if junk > 0 {
             return Err(syntax("trailing junk after numeric literal", &rest[..junk]));
