@@ -11,12 +11,12 @@
 //! its text. A text becomes a value once, when it is [read]. The grammar and the nesting depth are
 //! checked then, so all other functions can rely on valid texts. Numbers are strings of digits of
 //! any length: they are compared as such, and never as floats.
-//!
-//! Left out: SQL/JSON paths (`jsonb_path_query`, `@?`), refused by name.
+//! [`path`] has the paths of SQL/JSON.
 
 mod assign;
 mod change;
 mod order;
+pub(crate) mod path;
 mod read;
 
 pub(crate) use assign::assign;

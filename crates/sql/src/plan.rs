@@ -506,6 +506,8 @@ pub enum SetFunc {
     JsonEach(bool),
     /// The keys of a JSON object.
     JsonKeys,
+    /// The items of a path of SQL/JSON.
+    JsonPath,
     /// The groups of the matches of a regular expression.
     Matches,
     /// The parts of a text between the matches of a regular expression.
@@ -524,6 +526,7 @@ impl SetFunc {
             SetFunc::JsonEach(false) => "jsonb_each",
             SetFunc::JsonEach(true) => "jsonb_each_text",
             SetFunc::JsonKeys => "jsonb_object_keys",
+            SetFunc::JsonPath => "jsonb_path_query",
             SetFunc::Matches => "regexp_matches",
             SetFunc::Split => "regexp_split_to_table",
         }

@@ -451,6 +451,8 @@ fn operator(func: Func) -> Option<&'static str> {
         Func::Json(JsonFunc::ExistsAll) => "?&",
         Func::Json(JsonFunc::Contains) | Func::Array(ArrayFunc::Contains) => "@>",
         Func::Json(JsonFunc::Concat) => "||",
+        Func::Json(JsonFunc::PathExists) => "@?",
+        Func::Json(JsonFunc::PathMatch) => "@@",
         Func::Array(ArrayFunc::Overlap) => "&&",
         Func::Time(
             TimeFunc::Plus

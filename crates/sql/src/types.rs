@@ -562,13 +562,12 @@ impl SqlType {
                         SqlError::new(code::SYNTAX, message)
                     });
                 }
-                return SqlType::of_name(&name).ok_or_else(|| match OTHERS.contains(&&*name) {
-                    true => unknown_type(&name),
-                    false => {
+                return SqlType::of_name(&name).ok_or_else(|| {
+                    other_type(&name).unwrap_or_else(|| {
                         let name = crate::catalog::Named::read(&name);
                         let message = format!("type \"{name}\" does not exist");
                         SqlError::new(code::UNDEFINED_OBJECT, message)
-                    }
+                    })
                 });
             }
             other => return Err(unknown_type(&other.to_string().to_lowercase())),
@@ -702,10 +701,46 @@ fn modified(ty: SqlType, modifiers: &[String]) -> Option<SqlType> {
 }
 
 /// Types of PostgreSQL that are not supported, and that the grammar takes for names.
-const OTHERS: [&str; 12] = [
-    "money", "inet", "cidr", "macaddr", "point", "line", "box", "path", "polygon", "circle", "xml",
+const OTHERS: [&str; 32] = [
+    "money",
+    "inet",
+    "cidr",
+    "macaddr",
+    "point",
+    "line",
+    "box",
+    "path",
+    "polygon",
+    "circle",
+    "xml",
     "citext",
+    "jsonpath",
+    "macaddr8",
+    "lseg",
+    "tsvector",
+    "tsquery",
+    "regconfig",
+    "regdictionary",
+    "int4range",
+    "int8range",
+    "numrange",
+    "tsrange",
+    "tstzrange",
+    "daterange",
+    "int4multirange",
+    "int8multirange",
+    "nummultirange",
+    "tsmultirange",
+    "tstzmultirange",
+    "datemultirange",
+    "pg_lsn",
 ];
+
+/// The error for one of these types.
+pub(crate) fn other_type(name: &str) -> Option<SqlError> {
+    let name = name.to_lowercase();
+    OTHERS.contains(&&*name).then(|| unknown_type(&name))
+}
 
 fn unknown_type(name: &str) -> SqlError {
     SqlError::new(code::FEATURE_NOT_SUPPORTED, format!("type {name} is not supported")).hint(

@@ -191,7 +191,7 @@ impl Binder<'_> {
         Ok(typed(Expr::Call(func, args), result))
     }
 
-    fn split(&mut self, args: &[Typed]) -> Result<Typed, SqlError> {
+    pub(super) fn split(&mut self, args: &[Typed]) -> Result<Typed, SqlError> {
         let args = args.iter().cloned().map(|arg| self.as_text(arg));
         let args = args.collect::<Result<_, _>>()?;
         Ok(typed(call(ArrayFunc::Split, args), SqlType::Array(&SqlType::Text)))

@@ -6,6 +6,7 @@ use super::expr::{EXPR_BYTES, typed};
 use super::forms::ambiguous;
 use super::group::grouping;
 use super::json::{as_type, unknown_function};
+use super::json_paths::{argument_of, in_order};
 use super::operators::{beside, check_equality, check_order};
 use super::ordered::{OrderedSaid, may_have_group, needs_group, ordered_parts};
 use super::query::sort_key;
@@ -29,7 +30,8 @@ impl Binder<'_> {
         name: &str,
         args: &[&ast::Expr],
     ) -> Result<Typed, SqlError> {
-        let args = args.iter().map(|arg| self.expr(arg)).collect::<Result<Vec<_>, _>>()?;
+        let args = args.iter().map(|arg| argument_of(self, name, arg));
+        let args = args.collect::<Result<Vec<_>, _>>()?;
         if is_set_function(name) {
             return self.listed_set(name, args);
         }
@@ -138,6 +140,9 @@ impl Binder<'_> {
         args: &[&ast::Expr],
         named: &[(String, &ast::Expr)],
     ) -> Result<Typed, SqlError> {
+        if let Some(all) = in_order(name, args, named) {
+            return self.named_call(name, &all?.iter().collect::<Vec<_>>());
+        }
         const PARTS: [&str; 7] = ["years", "months", "weeks", "days", "hours", "mins", "secs"];
         if name != "make_interval" {
             return Err(SqlError::unsupported("an argument with a name"));
@@ -212,6 +217,9 @@ impl Binder<'_> {
                 && ty.catalog_name() == name
             {
                 return self.cast_to(args.remove(0), ty);
+            }
+            if let Some(lacking) = refuse::lacking_function(name) {
+                return Err(lacking);
             }
             let message = format!("function {name}({}) does not exist", shown.join(", "));
             let error = SqlError::new(code::UNDEFINED_FUNCTION, message);

@@ -16,6 +16,7 @@
 
 use super::convert::{again, constant, number, of_any, rounded};
 use super::json::is_json_operator;
+use super::json_paths::path_side;
 use super::operators::comparison;
 use super::operators::{all, any, is_named, named_operator, negate, not_unique};
 use super::row_assign::row_values;
@@ -298,7 +299,7 @@ impl Binder<'_> {
         if let Some((folds, negated)) = like_operator(op) {
             return Ok(negate(self.like(left, right, None, folds)?, negated));
         }
-        let (a, b) = (self.expr(left)?, self.expr(right)?);
+        let (a, b) = (self.expr(left)?, path_side(self, op, right)?);
         let custom;
         let op = match op {
             // The form `OPERATOR(pg_catalog.~)`.

@@ -3,6 +3,7 @@
 use super::change::check_quotes;
 use super::full_join::Both;
 use super::inner::{looks_out, shift_levels};
+use super::json_paths::argument_of;
 use super::query::{joined_rows, not_locked, of_values};
 use super::sets::is_set_function;
 use super::view::Shape;
@@ -25,7 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The number of the system column `tableoid`, as in PostgreSQL.
-const TABLE_OID: i16 = -6;
+pub(super) const TABLE_OID: i16 = -6;
 
 impl Binder<'_> {
     pub(crate) fn table_with_joins(
@@ -372,7 +373,7 @@ impl Binder<'_> {
             let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(arg)) = arg else {
                 return Err(SqlError::unsupported(format!("this argument of {name}")));
             };
-            bound.push(self.expr(arg)?);
+            bound.push(argument_of(self, name, arg)?);
         }
         let mut call = SetCall { numbered, ..SetCall::default() };
         self.set_function(name, bound, &mut call)?;
@@ -518,7 +519,7 @@ fn rows_from(
             let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(arg)) = arg else {
                 return Err(SqlError::unsupported(format!("this argument of {name}")));
             };
-            bound.push(binder.expr(arg)?);
+            bound.push(argument_of(binder, &name, arg)?);
         }
         binder.set_function(&name, bound, &mut call)?;
     }

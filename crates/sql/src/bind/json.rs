@@ -12,6 +12,7 @@
 use super::Binder;
 use super::convert::{bare, of_any};
 use super::expr::{Typed, boolean, typed};
+use super::json_paths::{path_call, path_function, path_operator};
 use super::operators::no_operator;
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
@@ -107,11 +108,7 @@ impl Binder<'_> {
                     _ => typed(call(Concat, vec![a, b]), jsonb),
                 });
             }
-            Op::AtQuestion | Op::AtAt if is_jsonb => {
-                return Err(SqlError::unsupported(format!(
-                    "the operator {op}: a path of SQL/JSON"
-                )));
-            }
+            Op::AtQuestion | Op::AtAt => return path_operator(self, op, a, b),
             _ => return Err(wrong()),
         };
         let args = vec![a.expr, self.coerce(b, wanted)?];
@@ -124,6 +121,9 @@ impl Binder<'_> {
         name: &str,
         args: &[Typed],
     ) -> Option<Result<Typed, SqlError>> {
+        if let Some(func) = path_function(name) {
+            return Some(path_call(self, name, func, args.to_vec()));
+        }
         let (built, ty) = match name {
             "to_json" | "array_to_json" | "row_to_json" | "json_build_array"
             | "json_build_object" | "json_object" => (true, SqlType::Json),
@@ -137,8 +137,7 @@ impl Binder<'_> {
                     name.split_once('_').filter(|(start, _)| start.starts_with("json"))?;
                 let makes_rows =
                     stem.starts_with("populate_record") || stem.starts_with("to_record");
-                let is_known = makes_rows || stem.starts_with("path_");
-                return is_known
+                return makes_rows
                     .then(|| Err(SqlError::unsupported(format!("the function {name}"))));
             }
         };

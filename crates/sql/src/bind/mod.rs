@@ -14,7 +14,7 @@
 //! | [`recursion`] | WITH RECURSIVE |
 //! | [`dimensions`] | arrays of several dimensions |
 //! | [`each_pattern`], [`variadic`] | several patterns; the elements of an array as arguments |
-//! | [`json_records`] | members of JSON objects as columns |
+//! | [`json_records`], [`json_paths`] | members of JSON objects as columns; paths of SQL/JSON |
 //! | [`times`], [`json`], [`arrays`] | functions of times that depend on the zone; JSON; arrays |
 //! | [`drivers`] | forms that only drivers use |
 //! | [`view`], [`domain`] | views, when they are referred to; domains, when a value is converted |
@@ -56,6 +56,7 @@ mod group;
 mod inner;
 mod insert;
 mod json;
+mod json_paths;
 mod json_records;
 mod merge;
 mod name;

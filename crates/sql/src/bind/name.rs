@@ -4,9 +4,11 @@
 //! with two candidates is ambiguous; an unknown name is reported with a similar one.
 
 use super::expr::{Typed, typed};
+use super::from::TABLE_OID;
 use super::operators::is_named;
 use super::rows::row_of_source;
 use super::{Binder, ScopeColumn, folded};
+use crate::datum::Datum;
 use crate::error::{SqlError, code, similar};
 use crate::expr::Expr;
 use crate::functions;
@@ -96,6 +98,9 @@ fn type_name(ty: &ast::DataType) -> Option<String> {
     }
 }
 
+/// Columns of each table of PostgreSQL.
+const SYSTEM_COLUMNS: [&str; 6] = ["tableoid", "ctid", "xmin", "xmax", "cmin", "cmax"];
+
 impl Binder<'_> {
     pub(super) fn name(
         &mut self,
@@ -139,6 +144,9 @@ impl Binder<'_> {
         if let Some(argument) = super::procedure::argument(self, alias_name, &wanted) {
             return argument;
         }
+        if let Some(found) = self.system_column(alias_name, &wanted) {
+            return found;
+        }
         // If there is no column of this name, some words are functions.
         if alias.is_none() && name.quote_style.is_none() && is_bare_function(&wanted) {
             let (func, ty) = functions::find(&wanted, &[]).expect("it is one of these");
@@ -150,6 +158,58 @@ impl Binder<'_> {
             return Ok(row);
         }
         Err(self.unknown_column(alias_name, name))
+    }
+
+    /// A column that each table of PostgreSQL has; `None` for other names, and without a table. The
+    /// oid of a table is a constant, except for its missing rows in an outer join. These are known
+    /// by a column that is never null.
+    fn system_column(
+        &mut self,
+        alias: Option<&str>,
+        wanted: &str,
+    ) -> Option<Result<Typed, SqlError>> {
+        if !SYSTEM_COLUMNS.contains(&wanted) {
+            return None;
+        }
+        for levels in 0..self.scopes.len() {
+            let at = self.scopes.len() - 1 - levels;
+            let is_own = |column: &&ScopeColumn| {
+                let (oid, number) = column.origin;
+                let is_stored = (oid > 0 && number > 0) || number == TABLE_OID;
+                is_stored && alias.is_none_or(|alias| alias == column.alias)
+            };
+            let own = self.scopes[at].columns.iter().filter(is_own);
+            let own: Vec<(u32, i16, usize, &str)> = own
+                .map(|column| (column.origin.0, column.origin.1, column.slot, &*column.alias))
+                .collect();
+            let Some((oid, _, _, name)) = own.first().copied() else { continue };
+            if own.iter().any(|(_, _, _, other)| *other != name) {
+                let message = format!("column reference \"{wanted}\" is ambiguous");
+                return Some(Err(SqlError::new(code::AMBIGUOUS_COLUMN, message)));
+            }
+            let table = self.catalog.tables.numbered(oid);
+            let never_null = own.iter().find(|(_, number, _, _)| {
+                let column = usize::try_from(*number - 1).ok();
+                let column = column.and_then(|at| table?.columns.get(at));
+                column.is_some_and(|column| column.not_null)
+            });
+            let never_null = never_null.map(|(_, _, slot, _)| *slot);
+            return Some(match never_null {
+                Some(slot) if wanted == "tableoid" => {
+                    self.scopes[at].used[slot] = true;
+                    let value = match levels {
+                        0 => Expr::Column(slot),
+                        levels => Expr::Outer(levels, slot),
+                    };
+                    let missing = Expr::IsNull(Box::new(value));
+                    let whens = vec![(missing, Expr::Const(Datum::Null))];
+                    let oid = Box::new(Expr::Const(Datum::Int(oid.into())));
+                    Ok(typed(Expr::Case(whens, oid), SqlType::Oid))
+                }
+                _ => Err(SqlError::unsupported(format!("the system column {wanted}"))),
+            });
+        }
+        None
     }
 
     fn unknown_column(&self, alias: Option<&str>, name: &ast::Ident) -> SqlError {

@@ -11,6 +11,7 @@ use super::convert::bare;
 use super::expr::{Typed, typed};
 use super::forms::ambiguous;
 use super::json::unknown_function;
+use super::json_paths::path_arguments;
 use super::{Binder, ScopeColumn};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
@@ -30,6 +31,9 @@ pub(super) fn is_set_function(name: &str) -> bool {
             | "generate_subscripts"
             | "regexp_matches"
             | "regexp_split_to_table"
+            | "string_to_table"
+            | "jsonb_path_query"
+            | "jsonb_path_query_tz"
     ) || stem.is_some_and(|stem| {
         matches!(
             stem,
@@ -119,6 +123,19 @@ impl Binder<'_> {
                     _ => (SetFunc::Split, SqlType::Text),
                 };
                 put(func, texts.collect::<Result<_, _>>()?, vec![column(name, ty)]);
+            }
+            // The elements of the array that `string_to_array` makes.
+            ("string_to_table", [_, _] | [_, _, _])
+                if args
+                    .iter()
+                    .all(|arg| matches!(arg.ty.family(), Family::Text | Family::Unknown)) =>
+            {
+                let array = self.split(&args)?;
+                put(SetFunc::Unnest, vec![array.expr], vec![column(name, SqlType::Text)]);
+            }
+            ("jsonb_path_query" | "jsonb_path_query_tz", _) => {
+                let args = path_arguments(self, name, args)?;
+                put(SetFunc::JsonPath, args, vec![column(name, SqlType::Jsonb)]);
             }
             (_, [value]) if name.starts_with("json") => {
                 let (ty, stem) = match name.strip_prefix("jsonb_") {

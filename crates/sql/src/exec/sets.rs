@@ -14,7 +14,7 @@ use crate::array;
 use crate::budget::Budget;
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
-use crate::functions::{json_text, later, moment_later, regex_groups, regex_split};
+use crate::functions::{json_text, later, moment_later, path_items, regex_groups, regex_split};
 use crate::interval::Interval;
 use crate::json::{self, Node};
 use crate::plan::{SetCall, SetFunc};
@@ -176,6 +176,14 @@ impl Exec<'_> {
                     Ok(flow.is_continue())
                 })?;
                 Ok(flow)
+            }
+            SetFunc::JsonPath => {
+                for item in path_items(args, self.budget)? {
+                    if take(&[Datum::Json(item)])?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+                Ok(ControlFlow::Continue(()))
             }
             SetFunc::JsonElements(_) => {
                 let Node::Array(array) = Node::of(text()) else {

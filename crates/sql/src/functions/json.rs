@@ -3,6 +3,7 @@
 //! A part extracted from a `json` is a `json`, and one from a `jsonb` a `jsonb`. Values that are
 //! built are written as `json`; where a `jsonb` is needed, a cast around the call converts them.
 
+use super::json_paths;
 use crate::array;
 use crate::budget::Budget;
 use crate::datum::Datum;
@@ -57,6 +58,14 @@ pub enum JsonFunc {
     Member,
     /// An object of an array of keys and values, or of two arrays.
     Object,
+    /// The items of a path as an array. Arguments of these functions: a value, a path, variables,
+    /// and whether errors end it quietly. Without the latter two it is an operator, and quiet.
+    PathQueryArray,
+    PathQueryFirst,
+    /// `@?`
+    PathExists,
+    /// `@@`
+    PathMatch,
 }
 
 /// The function with a name and arguments, for functions that take their arguments unconverted.
@@ -132,6 +141,9 @@ pub(super) fn call(
     };
     budget.tick(value.len() / 16)?;
     Ok(match func {
+        PathQueryArray | PathQueryFirst | PathExists | PathMatch => {
+            json_paths::call(func, args, budget)?
+        }
         Get | GetText => {
             let found = match &args[1] {
                 // A scalar jsonb counts as an array of one element.

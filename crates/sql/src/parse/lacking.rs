@@ -4,6 +4,7 @@
 //! `DROP .. IF EXISTS` of an object of a kind that cannot exist does nothing, as at PostgreSQL.
 
 use crate::error::SqlError;
+use crate::types::other_type;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// A kind of object that cannot exist: the words of its name, the tag of its DROP, and the words
@@ -72,6 +73,28 @@ const STATEMENTS: [(&[&str], Option<&str>); 9] = [
     (&["ALTER", "LARGE", "OBJECT"], None),
 ];
 
+/// Actions of ALTER TABLE.
+const ACTIONS: [&[&str]; 6] = [
+    &["INHERIT"],
+    &["NO", "INHERIT"],
+    &["SET", "TABLESPACE"],
+    &["RESET"],
+    &["CLUSTER", "ON"],
+    &["SET", "WITHOUT", "CLUSTER"],
+];
+
+/// Forms of XML that are no calls.
+const XML: [&str; 8] = [
+    "XMLELEMENT",
+    "XMLEXISTS",
+    "XMLFOREST",
+    "XMLPARSE",
+    "XMLPI",
+    "XMLROOT",
+    "XMLSERIALIZE",
+    "XMLTABLE",
+];
+
 /// Words that may stand between CREATE and the kind of the object.
 const BETWEEN: [&str; 5] = ["OR", "REPLACE", "CONSTRAINT", "TRUSTED", "PROCEDURAL"];
 
@@ -93,6 +116,14 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<Option<&'static str>, Sq
         let error = SqlError::unsupported(name);
         Err(hint.map_or(error.clone(), |hint| error.hint(hint)))
     };
+    if let Some(error) = form(tokens) {
+        return Err(error);
+    }
+    if let ["ALTER", "TABLE", ..] = words.as_slice()
+        && let Some(action) = action(tokens)
+    {
+        return refuse(format!("ALTER TABLE .. {}", action.join(" ")), None);
+    }
     if let Some((name, hint)) = STATEMENTS.iter().find(|(name, _)| words.starts_with(name)) {
         return refuse(name.join(" "), *hint);
     }
@@ -125,4 +156,46 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<Option<&'static str>, Sq
         }
         _ => refuse(format!("{verb} {}", name.join(" ")), *hint),
     }
+}
+
+/// The error for a form of XML, or for a literal of a type that is not there: `int4range '[1,2)'`.
+fn form(tokens: &[TokenWithSpan]) -> Option<SqlError> {
+    let mut tokens = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
+    let mut before: Option<&str> = None;
+    tokens.find_map(|token| match (before.take(), &token.token) {
+        (_, Token::Word(word)) if word.quote_style.is_none() => {
+            before = Some(&word.value);
+            None
+        }
+        (Some(name), Token::LParen) => {
+            let found = XML.iter().find(|known| known.eq_ignore_ascii_case(name))?;
+            Some(SqlError::unsupported(format!("the function {}", found.to_lowercase())))
+        }
+        (Some(name), Token::SingleQuotedString(_)) => other_type(name),
+        _ => None,
+    })
+}
+
+/// The first action of an ALTER TABLE, if it is one of those above.
+fn action(tokens: &[TokenWithSpan]) -> Option<&'static [&'static str]> {
+    let significant = |token: &&TokenWithSpan| !matches!(token.token, Token::Whitespace(_));
+    let mut tokens = tokens.iter().filter(significant).skip(2).peekable();
+    let is_word = |token: &TokenWithSpan, words: &[&str]| match &token.token {
+        Token::Word(word) if word.quote_style.is_none() => {
+            words.iter().any(|known| known.eq_ignore_ascii_case(&word.value))
+        }
+        _ => false,
+    };
+    while tokens.next_if(|token| is_word(token, &["IF", "EXISTS", "ONLY"])).is_some() {}
+    tokens.next()?;
+    while tokens.next_if(|token| token.token == Token::Period).is_some() {
+        tokens.next()?;
+    }
+    tokens.next_if(|token| token.token == Token::Mul);
+    let rest: Vec<&TokenWithSpan> = tokens.take(3).collect();
+    let begins = |words: &&&[&str]| {
+        let both = words.iter().zip(&rest);
+        rest.len() >= words.len() && both.into_iter().all(|(word, token)| is_word(token, &[word]))
+    };
+    ACTIONS.iter().find(begins).copied()
 }

@@ -18,6 +18,7 @@ const TEXT: SqlType = SqlType::Text;
 const VECTOR: SqlType = SqlType::Int2Vector;
 const VECTORS: SqlType = SqlType::Array(&SqlType::Int2);
 const TEXTS: SqlType = SqlType::Array(&SqlType::Text);
+const NAMES: SqlType = SqlType::Array(&SqlType::Name);
 const BIGINTS: SqlType = SqlType::Array(&SqlType::Int8);
 const TSTZ: SqlType = SqlType::TimestampTz;
 const BOOL: SqlType = SqlType::Bool;
@@ -113,6 +114,11 @@ pub(super) static TABLES: &[Definition] = tables! {
         "initprivs" TEXTS)
     "pg_catalog" "pg_extension" ("oid" OID, "extname" NAME, "extowner" OID, "extnamespace" OID,
         "extrelocatable" BOOL, "extversion" TEXT, "extconfig" TEXTS, "extcondition" TEXTS)
+    "pg_catalog" "pg_available_extensions" ("name" NAME, "default_version" TEXT,
+        "installed_version" TEXT, "comment" TEXT)
+    "pg_catalog" "pg_available_extension_versions" ("name" NAME, "version" TEXT, "installed" BOOL,
+        "superuser" BOOL, "trusted" BOOL, "relocatable" BOOL, "schema" NAME, "requires" NAMES,
+        "comment" TEXT)
     "pg_catalog" "pg_inherits" ("inhrelid" OID, "inhparent" OID, "inhseqno" I4,
         "inhdetachpending" BOOL)
     "pg_catalog" "pg_depend" ("classid" OID, "objid" OID, "objsubid" I4, "refclassid" OID,
