@@ -65,7 +65,7 @@ fn the_embedded_library_compiles_no_planner() {
 
 /// The largest knot that each crate may have: files that import each other in a circle. A crate
 /// that is not here has none of more than [`KNOT_MAX`]. The numbers may only fall.
-const KNOTS: &[(&str, usize)] = &[("server", 13), ("sql", 22)];
+const KNOTS: &[(&str, usize)] = &[("server", 13), ("sql", 21)];
 const KNOT_MAX: usize = 12;
 
 /// Types with methods in more than [`IMPL_FILES_MAX`] files or with more than [`METHODS_MAX`]

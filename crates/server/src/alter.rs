@@ -155,9 +155,8 @@ impl Definer<'_> {
                 self.set_key(table, columns(&key.columns)?, name)
             }
             TableConstraint::Unique(unique) => {
-                let name = unique.name.as_ref().map(folded);
                 let columns = columns(&unique.columns)?;
-                self.add_unique(table, NewIndex::unique(name, columns))
+                self.add_unique(table, NewIndex::of_constraint(unique, columns))
             }
             TableConstraint::ForeignKey(key) => {
                 let rows = if not_valid { Rows::Later } else { Rows::All };

@@ -182,7 +182,8 @@ impl Engine {
         })?;
         self.inherit_backups(table.id, id)?;
         crate::engine::inherit_isolation(self, table.id, id)?;
-        let (columns, unique, oid) = (Index::columns_of(&parts), new.unique, self.fresh_oid());
+        let (columns, oid) = (Index::columns_of(&parts), self.fresh_oid());
+        let NewIndex { unique, nulls_equal, .. } = *new;
         let (readable, is_entered) = (None, true);
         Ok(Index {
             id,
@@ -191,6 +192,7 @@ impl Engine {
             parts,
             columns,
             unique,
+            nulls_equal,
             predicate,
             constraint,
             readable,
@@ -373,7 +375,7 @@ impl Definer<'_> {
 
 /// The index of a primary key that is not the row key.
 pub(crate) fn key_index(table: &Table) -> NewIndex {
-    NewIndex::unique(None, table.key.clone())
+    NewIndex::unique(None, table.key.clone(), false)
 }
 
 /// The name of an index whose statement gives none.

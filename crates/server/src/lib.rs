@@ -71,7 +71,6 @@
 //! | `ALTER TABLE t ADD EXCLUDE USING gist (a WITH =)` | exclusion constraints |
 //! | `ALTER TABLE t ADD CHECK (a > 0) NOT VALID` | constraints that are not validated |
 //! | `CREATE COLLATION co (locale = 'C')` | collations |
-//! | `CREATE UNIQUE INDEX ON t (a) NULLS NOT DISTINCT` | unique indexes with one NULL |
 //! | `ALTER TABLE t ADD UNIQUE (a) DEFERRABLE` | keys that are checked at commit |
 //! | `UPDATE t SET a = 1 WHERE CURRENT OF c` | changes at a cursor |
 //! | `SELECT a FROM t GROUP BY DISTINCT ROLLUP (a), ROLLUP (a)` | GROUP BY DISTINCT |

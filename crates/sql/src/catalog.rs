@@ -204,8 +204,10 @@ pub struct Index {
     pub parts: Vec<Part>,
     /// The indexed columns, if it has no expressions; otherwise empty.
     pub columns: Vec<usize>,
-    /// True if entries are unique; NULLs are distinct.
+    /// True if entries are unique.
     pub unique: bool,
+    /// True if a NULL counts as equal to another there: NULLS NOT DISTINCT.
+    pub nulls_equal: bool,
     /// The predicate of rows with an entry; `None` for all rows.
     pub predicate: Option<Arc<Computed>>,
     /// True if it belongs to a constraint of the table.
@@ -760,8 +762,9 @@ impl Index {
         };
         let columns: Vec<String> =
             self.parts.iter().map(|part| part.written(table, is_pretty)).collect();
+        let nulls = if self.nulls_equal { " NULLS NOT DISTINCT" } else { "" };
         format!(
-            "CREATE {}INDEX {} ON {} USING btree ({}){only}",
+            "CREATE {}INDEX {} ON {} USING btree ({}){nulls}{only}",
             if self.unique { "UNIQUE " } else { "" },
             quoted(&self.name),
             table.full_name().written(),

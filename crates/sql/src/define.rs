@@ -21,7 +21,8 @@ use crate::types::SqlType;
 use isomer_design::Backups;
 use sqlparser::ast::{
     ColumnDef, ColumnOption, CreateIndex, CreateTable, CreateTableOptions, DataType, Expr,
-    ForeignKeyConstraint, GeneratedAs, IndexColumn, ObjectName, TableConstraint,
+    ForeignKeyConstraint, GeneratedAs, IndexColumn, NullsDistinctOption, ObjectName,
+    TableConstraint, UniqueConstraint,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -89,6 +90,8 @@ pub struct NewIndex {
     pub parts: Vec<NewPart>,
     /// True if it is unique.
     pub unique: bool,
+    /// True if a NULL counts as equal to another there.
+    pub nulls_equal: bool,
     /// Its predicate as an SQL expression; `None` for all rows.
     pub predicate: Option<String>,
 }
@@ -103,10 +106,16 @@ pub enum NewPart {
 }
 
 impl NewIndex {
+    /// The index of a unique constraint of a statement.
+    pub fn of_constraint(unique: &UniqueConstraint, columns: Vec<usize>) -> NewIndex {
+        let nulls_equal = unique.nulls_distinct == NullsDistinctOption::NotDistinct;
+        NewIndex::unique(unique.name.as_ref().map(folded), columns, nulls_equal)
+    }
+
     /// The index of a unique constraint.
-    pub fn unique(name: Option<String>, columns: Vec<usize>) -> NewIndex {
+    pub fn unique(name: Option<String>, columns: Vec<usize>, nulls_equal: bool) -> NewIndex {
         let parts = columns.into_iter().map(NewPart::Column).collect();
-        NewIndex { name, parts, unique: true, predicate: None }
+        NewIndex { name, parts, unique: true, nulls_equal, predicate: None }
     }
 
     /// An index like another, with columns mapped by `place`.
@@ -117,7 +126,8 @@ impl NewIndex {
         };
         let parts = index.parts.iter().map(part).collect();
         let predicate = index.predicate.as_ref().map(|predicate| predicate.text.clone());
-        NewIndex { name: None, parts, unique: index.unique, predicate }
+        let Index { unique, nulls_equal, .. } = *index;
+        NewIndex { name: None, parts, unique, nulls_equal, predicate }
     }
 
     /// Binds its parts and its predicate for a table.
@@ -329,7 +339,7 @@ impl NewTable {
                 ColumnOption::Unique(_) => {
                     check_order(ty, "a key or an index")?;
                     let name = option.name.as_ref().map(folded);
-                    self.unique.push(NewIndex::unique(name, vec![at]));
+                    self.unique.push(NewIndex::unique(name, vec![at], false));
                 }
                 ColumnOption::ForeignKey(key) => self.foreign_keys.push(ForeignKeyConstraint {
                     name: option.name.clone().or_else(|| key.name.clone()),
@@ -492,8 +502,7 @@ impl NewTable {
             TableConstraint::Unique(unique) => {
                 refuse::unique(unique)?;
                 let columns = columns_of(&self.columns, &self.name, &unique.columns)?;
-                let name = unique.name.as_ref().map(folded);
-                self.unique.push(NewIndex::unique(name, columns));
+                self.unique.push(NewIndex::of_constraint(unique, columns));
                 Ok(())
             }
             TableConstraint::ForeignKey(key) => {
@@ -716,7 +725,8 @@ pub fn new_index(
     }
     let predicate = create.predicate.as_ref();
     let predicate = predicate.map(|one| written_computed(one, table, catalog)).transpose()?;
-    Ok(NewIndex { name, parts, unique: create.unique, predicate })
+    let nulls_equal = create.nulls_distinct == Some(false);
+    Ok(NewIndex { name, parts, unique: create.unique, nulls_equal, predicate })
 }
 
 /// Refuses a type whose values cannot be keys.

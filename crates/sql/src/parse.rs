@@ -298,9 +298,9 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
     if first == "MERGE" || first == "WITH" {
         rewrite::merge_defaults(&mut tokens);
     }
-    // The grammar accepts it in some positions only, and it has no effect anywhere.
-    if has_words(&tokens, &["NULLS", "NOT", "DISTINCT"]) {
-        return Err(SqlError::unsupported("NULLS NOT DISTINCT"));
+    if rewrite::is_of_column(&tokens, &["UNIQUE", "NULLS", "NOT", "DISTINCT"]) {
+        return Err(SqlError::unsupported("NULLS NOT DISTINCT of a column")
+            .hint("Write it as a constraint of the table: UNIQUE NULLS NOT DISTINCT (column)."));
     }
     if has_words(&tokens, &["WHERE", "CURRENT", "OF"]) {
         return Err(SqlError::unsupported("WHERE CURRENT OF"));

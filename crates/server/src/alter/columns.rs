@@ -50,7 +50,7 @@ impl Definer<'_> {
         }
         for constraint in unique {
             let (table, columns) = self.table_with(table.oid, &name)?;
-            let new = NewIndex::unique(constraint, columns);
+            let new = NewIndex::unique(constraint, columns, false);
             self.add_unique(&table, new)?;
         }
         for asked in &foreign_keys {

@@ -343,6 +343,7 @@ impl Engine {
             columns: Index::columns_of(&parts),
             parts,
             unique: new.unique,
+            nulls_equal: new.nulls_equal,
             predicate,
             constraint: entry.constraint,
             readable: Some(Time(0)),

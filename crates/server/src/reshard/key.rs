@@ -84,7 +84,7 @@ impl Resharding<'_> {
         engine.take_turn(&mut self.alone, self.cancel)?;
         // Another relation may have got the name meanwhile.
         let name = check_key(&engine.catalog(), table, Some(wanted.key_name.clone()))?;
-        let new = NewIndex::unique(None, wanted.key.clone());
+        let new = NewIndex::unique(None, wanted.key.clone(), false);
         let mut guard = engine.store_index(table, &new, name, true, &engine.catalog())?;
         guard.is_entered = false;
         let made = Made { id: guard.id, schema: guard.schema.clone() };

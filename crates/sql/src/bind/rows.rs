@@ -110,6 +110,12 @@ pub(super) fn field(
     })
 }
 
+/// The elements of an array as a row, which has the same place in an order.
+pub(super) fn row_of_array(array: Expr, element: SqlType) -> Expr {
+    let number = Expr::Const(Datum::Int(element.number()));
+    Expr::Call(Func::Row(RowFunc::OfArray), vec![array, number])
+}
+
 /// `IS NULL`, or `IS NOT NULL`, of a row. They are not opposites: a row with one NULL is neither.
 pub(super) fn is_null(row: Typed, is_negated: bool) -> Expr {
     let func = if is_negated { RowFunc::IsFull } else { RowFunc::IsEmpty };

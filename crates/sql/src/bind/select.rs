@@ -8,6 +8,7 @@
 use super::group::{GroupKeys, Grouped, group_keys, has_grouping};
 use super::operators::{check_equality, check_order};
 use super::query::{Locking, of_values, output_place, sort_key};
+use super::rows::row_of_array;
 use super::sets::listed;
 use super::window::in_turn;
 use super::{Binder, Scope, ScopeColumn, Typed, column_name, folded};
@@ -103,15 +104,11 @@ impl Binder<'_> {
         let mut sort_keys = Vec::new();
         for by in order {
             self.budget.tick(project.len())?;
-            let place = match output_place(&output, &project, &by.expr)? {
-                Some(place) => {
-                    check_order(output[place].ty)?;
-                    place
-                }
+            let (place, ty) = match output_place(&output, &project, &by.expr)? {
+                Some(place) => (place, output[place].ty.plain()),
                 None => {
                     let value = self.expr(&by.expr)?;
-                    check_order(value.ty)?;
-                    match project.iter().position(|known| *known == value.expr) {
+                    let place = match project.iter().position(|known| *known == value.expr) {
                         Some(place) => place,
                         None if matches!(select.distinct, Some(Distinct::Distinct)) => {
                             let message = "for SELECT DISTINCT, ORDER BY expressions must appear in \
@@ -122,7 +119,19 @@ impl Binder<'_> {
                             project.push(value.expr);
                             project.len() - 1
                         }
-                    }
+                    };
+                    (place, value.ty)
+                }
+            };
+            let place = match ty.element() {
+                Some(element) if ty.is_array() && select.distinct.is_none() => {
+                    check_order(element)?;
+                    project.push(row_of_array(project[place].clone(), element));
+                    project.len() - 1
+                }
+                _ => {
+                    check_order(ty)?;
+                    place
                 }
             };
             sort_keys.push(sort_key(by, place)?);

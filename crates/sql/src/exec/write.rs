@@ -394,7 +394,7 @@ pub(super) fn unique_prefix(
         return Ok(None);
     }
     let (prefix, has_null) = entry_prefix(table, index, values, exec)?;
-    if has_null {
+    if has_null && !index.nulls_equal {
         return Ok(None);
     }
     index.schema.encode_prefix(&prefix).map_err(refused).map(Some)
@@ -503,7 +503,7 @@ pub(crate) fn parts_of_entry(
         let is_mark = index.slot_type(table, at).is_some_and(|(_, is_mark)| is_mark);
         is_mark && values[at] == Value::Bool(true)
     };
-    let common = match (0..indexed).any(is_null) {
+    let common = match !index.nulls_equal && (0..indexed).any(is_null) {
         true => None,
         false => Some(index.schema.encode_prefix(&values[..indexed]).map_err(refused)?),
     };

@@ -4,6 +4,7 @@ use crate::budget::Budget;
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::row_value::RowValue;
+use crate::types::SqlType;
 
 /// A function of rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,6 +15,8 @@ pub enum RowFunc {
     /// As `Make`, of a source of a query. A row without any value is taken to be the missing side
     /// of an outer join.
     OfSource,
+    /// The elements of an array, of the type with this number.
+    OfArray,
     /// `IS NULL`: each value is NULL.
     IsEmpty,
     /// `IS NOT NULL`: no value is NULL.
@@ -28,6 +31,7 @@ pub(super) fn call(func: RowFunc, args: &[Datum], budget: &Budget) -> Result<Dat
     let (values, may_be_missing) = match func {
         RowFunc::Make => (args.get(1..), false),
         RowFunc::OfSource => (args.get(1..), true),
+        RowFunc::OfArray => return of_array(args, budget),
         RowFunc::IsEmpty => return Ok(Datum::Bool(asked(&args[0], |row| row.is_empty(), true))),
         RowFunc::IsFull => return Ok(Datum::Bool(asked(&args[0], |row| row.is_full(), false))),
     };
@@ -39,6 +43,15 @@ pub(super) fn call(func: RowFunc, args: &[Datum], budget: &Budget) -> Result<Dat
     }
     budget.charge(values.iter().map(Datum::bytes).sum())?;
     Ok(Datum::Row(Box::new(columns.with(values))))
+}
+
+fn of_array(args: &[Datum], budget: &Budget) -> Result<Datum, SqlError> {
+    let ty = args.get(1).and_then(Datum::as_int).and_then(SqlType::numbered);
+    let (Some(Datum::Text(array)), Some(ty)) = (args.first(), ty) else { return Ok(Datum::Null) };
+    budget.charge(array.len() * size_of::<Datum>())?;
+    let values = crate::array::values(array, ty).collect::<Result<Vec<_>, _>>()?;
+    let columns = vec![(String::new(), ty); values.len()];
+    Ok(Datum::Row(Box::new(RowValue::of_nulls(columns).with(&values))))
 }
 
 fn asked(value: &Datum, ask: impl Fn(&RowValue) -> bool, of_null: bool) -> bool {

@@ -745,6 +745,18 @@ pub(super) fn is_word(token: &TokenWithSpan, words: &[&str]) -> bool {
         && words.iter().any(|wanted| word.value.eq_ignore_ascii_case(wanted)))
 }
 
+/// True if these words occur in this order without a list of columns behind them.
+pub(super) fn is_of_column(tokens: &[TokenWithSpan], wanted: &[&str]) -> bool {
+    let signs = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
+    let signs: Vec<&TokenWithSpan> = signs.collect();
+    (0..signs.len()).any(|at| {
+        let words = wanted.iter().enumerate();
+        let mut words = words.map(|(by, word)| (signs.get(at + by), word));
+        words.all(|(sign, word)| sign.is_some_and(|sign| is_word(sign, &[word])))
+            && signs.get(at + wanted.len()).is_none_or(|next| next.token != Token::LParen)
+    })
+}
+
 /// True if these words occur in this order, one after the other.
 pub(super) fn has_words(tokens: &[TokenWithSpan], wanted: &[&str]) -> bool {
     let mut found = 0;

@@ -65,7 +65,8 @@ pub(crate) fn constraint_definition(catalog: &Catalog, oid: i64) -> Datum {
             return Datum::Text(format!("PRIMARY KEY ({})", named(table, &table.key)));
         }
         if let Some(index) = table.indexes.iter().find(|index| i64::from(index.oid) == oid) {
-            return Datum::Text(format!("UNIQUE ({})", named(table, &index.columns)));
+            let nulls = if index.nulls_equal { "NULLS NOT DISTINCT " } else { "" };
+            return Datum::Text(format!("UNIQUE {nulls}({})", named(table, &index.columns)));
         }
         if let Some(key) = table.foreign_keys.iter().find(|key| i64::from(key.oid) == oid) {
             let parent = catalog.table_of(key.parent);

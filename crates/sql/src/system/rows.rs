@@ -573,6 +573,7 @@ pub(super) fn type_row(ty: SqlType) -> Vec<Datum> {
 
 /// The column index of `indpred` in `pg_index`.
 const INDPRED: usize = 10;
+const INDNULLS: usize = 14;
 
 pub(super) fn indexes(table: &Arc<Table>) -> Vec<Vec<Datum>> {
     let row = |oid: i64, parts: &[Part], unique: bool, primary: bool, valid: bool| -> Vec<Datum> {
@@ -613,6 +614,7 @@ pub(super) fn indexes(table: &Arc<Table>) -> Vec<Vec<Datum>> {
     for index in &table.indexes {
         let valid = index.readable.is_some();
         let mut row = row(index.oid.into(), &index.parts, index.unique, false, valid);
+        row[INDNULLS] = yes(index.nulls_equal);
         let computed = index.parts.iter().filter_map(Part::as_computed);
         let texts: Vec<String> = computed.map(|one| one.shown()).collect();
         if !texts.is_empty() {
