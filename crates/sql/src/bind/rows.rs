@@ -11,7 +11,6 @@
 //! function that makes the row, as a row of NULLs. Left out: composite types of CREATE TYPE, and
 //! fields of a row that a subquery returns.
 
-use super::convert::of_any;
 use super::expr::{EXPR_BYTES, typed};
 use super::{Binder, ScopeColumn, Typed, bare, folded};
 use crate::datum::Datum;
@@ -30,7 +29,11 @@ pub(super) fn row_of_values(
     let mut fields = Vec::with_capacity(values.len());
     for (at, value) in values.iter().enumerate() {
         let value = binder.expr(value)?;
-        fields.push((format!("f{}", at + 1), of_any(binder, value)));
+        let value = match value.ty {
+            SqlType::Unknown => typed(binder.coerce(value, SqlType::Text)?, SqlType::Text),
+            _ => value,
+        };
+        fields.push((format!("f{}", at + 1), value));
     }
     made(binder, RowFunc::Make, fields)
 }
