@@ -30,6 +30,8 @@ use std::thread::JoinHandle;
 #[derive(Default)]
 pub(super) struct OrderThreads {
     router: OnceLock<Weak<Router<Embedded>>>,
+    /// Held while the order begins: its log has one owner.
+    beginning: Mutex<()>,
     running: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -254,6 +256,7 @@ pub(super) fn begin_order(threads: &OrderThreads, storage: &dyn Storage) -> Resu
     let Some(router) = threads.router.get().and_then(Weak::upgrade) else {
         return Err(Error::NoSeat);
     };
+    let _alone = threads.beginning.lock();
     if router.conductor().order.is_running() {
         return Ok(());
     }
