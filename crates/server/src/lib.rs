@@ -64,7 +64,6 @@
 //! | `CREATE DATABASE d` | several databases |
 //! | `LISTEN c` | LISTEN, NOTIFY |
 //! | `CREATE TYPE ty AS (a int)` | composite types |
-//! | `SELECT row(1, 2)` | rows as values |
 //! | `SELECT jsonb_path_query('"1"', '$.datetime()')` | times in paths of SQL/JSON |
 //! | `CREATE INDEX ON t USING gin (b)` | indexes other than B-trees |
 //! | `CREATE INDEX ON t (a) INCLUDE (b)` | columns of an index that are no keys |
