@@ -35,12 +35,12 @@
 //! **Weak edges.** Adjacent keys count as weakly co-accessed. So few samples are enough where keys
 //! are accessed by range; elsewhere a weak edge does no harm.
 //!
-//! **Cuts.** What lies together at a pressed process ([`super::traffic`]) may be one partition; and
-//! a partition with more accesses than an even share of a site leaves the partitioner no choice: two
-//! such partitions stay apart, even if each transaction needs both. So the graph is one of finer
-//! parts in both cases: of each partition with many accesses, cut between the
-//! values of the first column of its key, such as tenants, or else at keys that divide its accesses
-//! evenly. Of these cuts only those are made whose sides go to different sites.
+//! **Cuts.** What lies together at a pressed process ([`super::traffic`]) may be one partition. And
+//! a partition with more accesses than an even share of a site leaves the partitioner no choice:
+//! two such partitions stay apart, even if each transaction needs both. So the graph has
+//! finer parts in both cases: each partition with many accesses is cut between the values of the
+//! first column of its key, such as tenants, or else at keys that divide its accesses evenly. Of
+//! these cuts only those are made whose sides go to different sites.
 //!
 //! **If no candidate is good enough**, but a site is full and others are not, the candidate is a
 //! refinement. Then [Clay](crate::clay) moves clumps from full sites to others. A completely new

@@ -1,5 +1,5 @@
-//! `json_to_record(j) AS x (a int, b text)` and `json_populate_record(NULL::t, j)`, and both for sets:
-//! the members of JSON objects as columns.
+//! `json_to_record(j) AS x (a int, b text)` and `json_populate_record(NULL::t, j)`, and both for
+//! sets: the members of JSON objects as columns.
 //!
 //! ```text
 //!   jsonb_to_recordset(j) as x (a int, b int[], c jsonb)
