@@ -23,6 +23,9 @@ const BEHIND_MAX: usize = 16;
 struct Sample {
     /// Its end, in milliseconds since 1970.
     at: i64,
+    /// Why statements wait or fail, if they do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trouble: Option<String>,
     /// Statements and errors per second.
     statements: f64,
     errors: f64,
@@ -91,11 +94,12 @@ impl Default for History {
 }
 
 impl History {
-    /// Adds the loads at a time, in microseconds since 1970.
-    pub(crate) fn add(&self, now_us: i64, loads: Loads) {
+    /// Adds the loads at a time, in microseconds since 1970, and why statements wait, if they do.
+    pub(crate) fn add(&self, now_us: i64, loads: Loads, trouble: Option<String>) {
         let mut kept = self.kept.lock();
         if let Some((before_us, before)) = &kept.before {
             let sample = Sample::between((*before_us, before), (now_us, &loads));
+            let sample = Sample { trouble, ..sample };
             let line: Arc<str> = serde_json::to_string(&sample).expect("numbers and texts").into();
             if kept.lines.len() == SAMPLES_MAX {
                 kept.lines.pop_front();
@@ -182,6 +186,7 @@ impl Sample {
         let ms = |share| quantile(&all.took, share).map(|s| s * 1000.0);
         Sample {
             at: now_us / 1000,
+            trouble: None,
             statements: a_second(all.statements()),
             errors: a_second(all.errors),
             p50_ms: ms(0.5),
@@ -249,14 +254,15 @@ mod tests {
     fn an_hour_is_kept_and_viewers_get_what_comes() {
         let history = History::default();
         for second in 0..=(SAMPLES_MAX as i64 + 5) {
-            history.add(second * 1_000_000, Loads::new());
+            history.add(second * 1_000_000, Loads::new(), None);
         }
         let (all, mut stream) = history.watch();
         let all: Vec<serde_json::Value> = serde_json::from_str(&all).expect("JSON");
         assert_eq!((all.len(), &all[0]["at"]), (SAMPLES_MAX, &6000.into()));
         assert!(stream.try_recv().is_err());
-        history.add(9_000_000_000, Loads::new());
-        assert!(stream.try_recv().expect("a sample").contains("9000000"));
+        history.add(9_000_000_000, Loads::new(), Some("no conductor".to_owned()));
+        let last = stream.try_recv().expect("a sample");
+        assert!(last.contains("9000000") && last.contains("no conductor"), "{last}");
     }
 
     #[test]

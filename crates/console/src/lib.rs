@@ -195,6 +195,7 @@ async fn sample(shared: Arc<Shared>) {
         // Other processes are waited for on a thread that serves no pages.
         let loads = shared.options.loads.clone();
         let Ok(loads) = tokio::task::spawn_blocking(move || loads()).await else { continue };
-        shared.history.add((shared.options.clock)(), loads);
+        let trouble = (shared.options.trouble)();
+        shared.history.add((shared.options.clock)(), loads, trouble);
     }
 }

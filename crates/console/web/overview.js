@@ -10,6 +10,7 @@ let range = 900;
 function attention({ now, last, sites, sessions, proposals, plans, changes, mode, checkpoints, may }) {
   const found = [];
   const add = (kind, title, text, href, link) => found.push({ kind, title, text, href, link });
+  if (now?.trouble) add("bad", "Statements wait or fail at this process", `${now.trouble}.`, "#cluster", "Cluster");
   const down = sites.filter((s) => !/^(ok|full)/.test(s.health));
   for (const s of down) add("bad", `Site ${s.site}: ${s.health}`, "Statements that need its rows wait until it serves again or replicas take over.", "#cluster", "Cluster");
   for (const s of sites) {
