@@ -1,6 +1,6 @@
 //! The list of system tables, and their columns.
 
-use crate::types::SqlType;
+use crate::types::{Reg, SqlType};
 
 /// A system table: its schema, and its columns.
 pub(super) struct Definition {
@@ -20,6 +20,11 @@ const VECTORS: SqlType = SqlType::Array(&SqlType::Int2);
 const TEXTS: SqlType = SqlType::Array(&SqlType::Text);
 const BIGINTS: SqlType = SqlType::Array(&SqlType::Int8);
 const TSTZ: SqlType = SqlType::TimestampTz;
+const NUMBERS: SqlType = SqlType::Array(&SqlType::Oid);
+const NAMES: SqlType = SqlType::Array(&SqlType::Name);
+const LETTERS: SqlType = SqlType::Array(&SqlType::Letter);
+const PROC: SqlType = SqlType::Reg(Reg::Procedure);
+const BYTES: SqlType = SqlType::Bytea;
 const BOOL: SqlType = SqlType::Bool;
 const LETTER: SqlType = SqlType::Letter;
 const F4: SqlType = SqlType::Float4;
@@ -268,10 +273,85 @@ pub(super) static TABLES: &[Definition] = tables! {
     "isomer" "shard_keys" ("relation" TEXT, "column" TEXT, "is_current" BOOL, "transactions" I8, "accesses" I8,
         "cardinality" I8, "hottest_percent" F8, "monotonicity" F8, "at_one_site_percent" F8, "imbalance" F8,
         "moved_percent" F8, "score" F8, "statement" TEXT)
+    "pg_catalog" "pg_policy" ("oid" OID, "polname" NAME, "polrelid" OID, "polcmd" LETTER,
+        "polpermissive" BOOL, "polroles" NUMBERS, "polqual" TEXT, "polwithcheck" TEXT)
+    "pg_catalog" "pg_statistic_ext" ("oid" OID, "stxrelid" OID, "stxname" NAME, "stxnamespace" OID,
+        "stxowner" OID, "stxstattarget" I4, "stxkeys" VECTOR, "stxkind" LETTERS, "stxexprs" TEXT)
+    "pg_catalog" "pg_statistic_ext_data" ("stxoid" OID, "stxdinherit" BOOL, "stxdndistinct" TEXT,
+        "stxddependencies" TEXT, "stxdmcv" TEXT, "stxdexpr" TEXTS)
+    "pg_catalog" "pg_publication" ("oid" OID, "pubname" NAME, "pubowner" OID, "puballtables" BOOL,
+        "pubinsert" BOOL, "pubupdate" BOOL, "pubdelete" BOOL, "pubtruncate" BOOL, "pubviaroot" BOOL)
+    "pg_catalog" "pg_publication_rel" ("oid" OID, "prpubid" OID, "prrelid" OID, "prqual" TEXT,
+        "prattrs" VECTOR)
+    "pg_catalog" "pg_publication_namespace" ("oid" OID, "pnpubid" OID, "pnnspid" OID)
+    "pg_catalog" "pg_trigger" ("oid" OID, "tgrelid" OID, "tgparentid" OID, "tgname" NAME,
+        "tgfoid" OID, "tgtype" I2, "tgenabled" LETTER, "tgisinternal" BOOL, "tgconstrrelid" OID,
+        "tgconstrindid" OID, "tgconstraint" OID, "tgdeferrable" BOOL, "tginitdeferred" BOOL,
+        "tgnargs" I2, "tgattr" VECTOR, "tgargs" BYTES, "tgqual" TEXT, "tgoldtable" NAME,
+        "tgnewtable" NAME)
+    "pg_catalog" "pg_rewrite" ("oid" OID, "rulename" NAME, "ev_class" OID, "ev_type" LETTER,
+        "ev_enabled" LETTER, "is_instead" BOOL, "ev_qual" TEXT, "ev_action" TEXT)
+    "pg_catalog" "pg_foreign_table" ("ftrelid" OID, "ftserver" OID, "ftoptions" TEXTS)
+    "pg_catalog" "pg_foreign_server" ("oid" OID, "srvname" NAME, "srvowner" OID, "srvfdw" OID,
+        "srvtype" TEXT, "srvversion" TEXT, "srvacl" TEXTS, "srvoptions" TEXTS)
+    "pg_catalog" "pg_partitioned_table" ("partrelid" OID, "partstrat" LETTER, "partnatts" I2,
+        "partdefid" OID, "partattrs" VECTOR, "partclass" VECTOR, "partcollation" VECTOR,
+        "partexprs" TEXT)
+    "pg_catalog" "pg_event_trigger" ("oid" OID, "evtname" NAME, "evtevent" NAME, "evtowner" OID,
+        "evtfoid" OID, "evtenabled" LETTER, "evttags" TEXTS)
+    "pg_catalog" "pg_subscription" ("oid" OID, "subdbid" OID, "subskiplsn" TEXT, "subname" NAME,
+        "subowner" OID, "subenabled" BOOL, "subbinary" BOOL, "substream" BOOL,
+        "subtwophasestate" LETTER, "subdisableonerr" BOOL, "subconninfo" TEXT, "subslotname" NAME,
+        "subsynccommit" TEXT, "subpublications" TEXTS)
+    "pg_catalog" "pg_default_acl" ("oid" OID, "defaclrole" OID, "defaclnamespace" OID,
+        "defaclobjtype" LETTER, "defaclacl" TEXTS)
+    "pg_catalog" "pg_seclabel" ("objoid" OID, "classoid" OID, "objsubid" I4, "provider" TEXT,
+        "label" TEXT)
+    "pg_catalog" "pg_cast" ("oid" OID, "castsource" OID, "casttarget" OID, "castfunc" OID,
+        "castcontext" LETTER, "castmethod" LETTER)
+    "pg_catalog" "pg_aggregate" ("aggfnoid" PROC, "aggkind" LETTER, "aggnumdirectargs" I2,
+        "aggtransfn" PROC, "aggfinalfn" PROC, "aggcombinefn" PROC, "aggserialfn" PROC,
+        "aggdeserialfn" PROC, "aggmtransfn" PROC, "aggminvtransfn" PROC, "aggmfinalfn" PROC,
+        "aggfinalextra" BOOL, "aggmfinalextra" BOOL, "aggfinalmodify" LETTER,
+        "aggmfinalmodify" LETTER, "aggsortop" OID, "aggtranstype" OID, "aggtransspace" I4,
+        "aggmtranstype" OID, "aggmtransspace" I4, "agginitval" TEXT, "aggminitval" TEXT)
+    "pg_catalog" "pg_operator" ("oid" OID, "oprname" NAME, "oprnamespace" OID, "oprowner" OID,
+        "oprkind" LETTER, "oprcanmerge" BOOL, "oprcanhash" BOOL, "oprleft" OID, "oprright" OID,
+        "oprresult" OID, "oprcom" OID, "oprnegate" OID, "oprcode" PROC, "oprrest" PROC,
+        "oprjoin" PROC)
+    "pg_catalog" "pg_matviews" ("schemaname" NAME, "matviewname" NAME, "matviewowner" NAME,
+        "tablespace" NAME, "hasindexes" BOOL, "ispopulated" BOOL, "definition" TEXT)
+    "pg_catalog" "pg_db_role_setting" ("setdatabase" OID, "setrole" OID, "setconfig" TEXTS)
+    "pg_catalog" "pg_foreign_data_wrapper" ("oid" OID, "fdwname" NAME, "fdwowner" OID,
+        "fdwhandler" OID, "fdwvalidator" OID, "fdwacl" TEXTS, "fdwoptions" TEXTS)
+    "pg_catalog" "pg_user_mapping" ("oid" OID, "umuser" OID, "umserver" OID, "umoptions" TEXTS)
+    "pg_catalog" "pg_ts_config" ("oid" OID, "cfgname" NAME, "cfgnamespace" OID, "cfgowner" OID,
+        "cfgparser" OID)
+    "pg_catalog" "pg_ts_dict" ("oid" OID, "dictname" NAME, "dictnamespace" OID, "dictowner" OID,
+        "dicttemplate" OID, "dictinitoption" TEXT)
+    "pg_catalog" "pg_ts_parser" ("oid" OID, "prsname" NAME, "prsnamespace" OID, "prsstart" PROC,
+        "prstoken" PROC, "prsend" PROC, "prsheadline" PROC, "prslextype" PROC)
+    "pg_catalog" "pg_ts_template" ("oid" OID, "tmplname" NAME, "tmplnamespace" OID, "tmplinit" PROC,
+        "tmpllexize" PROC)
+    "pg_catalog" "pg_parameter_acl" ("oid" OID, "parname" TEXT, "paracl" TEXTS)
+    "pg_catalog" "pg_conversion" ("oid" OID, "conname" NAME, "connamespace" OID, "conowner" OID,
+        "conforencoding" I4, "contoencoding" I4, "conproc" PROC, "condefault" BOOL)
+    "pg_catalog" "pg_opfamily" ("oid" OID, "opfmethod" OID, "opfname" NAME, "opfnamespace" OID,
+        "opfowner" OID)
+    "pg_catalog" "pg_amop" ("oid" OID, "amopfamily" OID, "amoplefttype" OID, "amoprighttype" OID,
+        "amopstrategy" I2, "amoppurpose" LETTER, "amopopr" OID, "amopmethod" OID,
+        "amopsortfamily" OID)
+    "pg_catalog" "pg_amproc" ("oid" OID, "amprocfamily" OID, "amproclefttype" OID,
+        "amprocrighttype" OID, "amprocnum" I2, "amproc" PROC)
+    "pg_catalog" "pg_largeobject_metadata" ("oid" OID, "lomowner" OID, "lomacl" TEXTS)
+    "pg_catalog" "pg_transform" ("oid" OID, "trftype" OID, "trflang" OID, "trffromsql" PROC,
+        "trftosql" PROC)
+    "pg_catalog" "pg_seclabels" ("objoid" OID, "classoid" OID, "objsubid" I4, "objtype" TEXT,
+        "objnamespace" OID, "objname" TEXT, "provider" TEXT, "label" TEXT)
+    "pg_catalog" "pg_shseclabel" ("objoid" OID, "classoid" OID, "provider" TEXT, "label" TEXT)
 };
 
-/// Tables about features that Isomer does not have. Those that queries reach by an outer join are
-/// also listed above.
+/// Tables about features that Isomer does not have. Their columns are listed above.
 pub(super) static VOID: &[&str] = &[
     "pg_policy",
     "pg_statistic_ext",
