@@ -562,6 +562,7 @@ impl Session {
             warnings: Rc::default(),
             given: self.given.clone(),
             cursors: self.declared.clone(),
+            prepared: self.prepared.clone(),
         }
     }
 

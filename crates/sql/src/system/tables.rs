@@ -23,6 +23,9 @@ const TSTZ: SqlType = SqlType::TimestampTz;
 const NUMBERS: SqlType = SqlType::Array(&SqlType::Oid);
 const NAMES: SqlType = SqlType::Array(&SqlType::Name);
 const LETTERS: SqlType = SqlType::Array(&SqlType::Letter);
+const KINDS: SqlType = SqlType::Array(&SqlType::Reg(Reg::Type));
+const SPAN: SqlType = SqlType::Interval;
+const DECIMAL: SqlType = SqlType::Numeric(None);
 const PROC: SqlType = SqlType::Reg(Reg::Procedure);
 const BYTES: SqlType = SqlType::Bytea;
 const BOOL: SqlType = SqlType::Bool;
@@ -80,7 +83,8 @@ pub(super) static TABLES: &[Definition] = tables! {
         "rolcreaterole" BOOL, "rolcreatedb" BOOL, "rolcanlogin" BOOL, "rolreplication" BOOL,
         "rolbypassrls" BOOL, "rolconnlimit" I4, "rolpassword" TEXT, "rolvaliduntil" TSTZ)
     "pg_catalog" "pg_auth_members" ("roleid" OID, "member" OID, "grantor" OID, "admin_option" BOOL)
-    "pg_catalog" "pg_user" ("usename" NAME, "usesysid" OID, "usesuper" BOOL)
+    "pg_catalog" "pg_user" ("usename" NAME, "usesysid" OID, "usecreatedb" BOOL, "usesuper" BOOL,
+        "userepl" BOOL, "usebypassrls" BOOL, "passwd" TEXT, "valuntil" TSTZ, "useconfig" TEXTS)
     "pg_catalog" "pg_settings" ("name" TEXT, "setting" TEXT, "category" TEXT, "short_desc" TEXT,
         "context" TEXT, "vartype" TEXT)
     "pg_catalog" "pg_stats" ("schemaname" NAME, "tablename" NAME, "attname" NAME,
@@ -88,7 +92,9 @@ pub(super) static TABLES: &[Definition] = tables! {
         "most_common_vals" TEXT, "most_common_freqs" TEXT, "histogram_bounds" TEXT,
         "correlation" F8)
     "pg_catalog" "pg_tables" ("schemaname" NAME, "tablename" NAME, "tableowner" NAME)
-    "pg_catalog" "pg_statio_all_tables" ("relid" OID, "schemaname" NAME, "relname" NAME)
+    "pg_catalog" "pg_statio_all_tables" ("relid" OID, "schemaname" NAME, "relname" NAME,
+        "heap_blks_read" I8, "heap_blks_hit" I8, "idx_blks_read" I8, "idx_blks_hit" I8,
+        "toast_blks_read" I8, "toast_blks_hit" I8, "tidx_blks_read" I8, "tidx_blks_hit" I8)
     "pg_catalog" "pg_views" ("schemaname" NAME, "viewname" NAME, "viewowner" NAME,
         "definition" TEXT)
     "pg_catalog" "pg_indexes" ("schemaname" NAME, "tablename" NAME, "indexname" NAME,
@@ -349,6 +355,69 @@ pub(super) static TABLES: &[Definition] = tables! {
     "pg_catalog" "pg_seclabels" ("objoid" OID, "classoid" OID, "objsubid" I4, "objtype" TEXT,
         "objnamespace" OID, "objname" TEXT, "provider" TEXT, "label" TEXT)
     "pg_catalog" "pg_shseclabel" ("objoid" OID, "classoid" OID, "provider" TEXT, "label" TEXT)
+    "pg_catalog" "pg_shadow" ("usename" NAME, "usesysid" OID, "usecreatedb" BOOL, "usesuper" BOOL,
+        "userepl" BOOL, "usebypassrls" BOOL, "passwd" TEXT, "valuntil" TSTZ, "useconfig" TEXTS)
+    "pg_catalog" "pg_group" ("groname" NAME, "grosysid" OID, "grolist" NUMBERS)
+    "pg_catalog" "pg_rules" ("schemaname" NAME, "tablename" NAME, "rulename" NAME,
+        "definition" TEXT)
+    "pg_catalog" "pg_policies" ("schemaname" NAME, "tablename" NAME, "policyname" NAME,
+        "permissive" TEXT, "roles" NAMES, "cmd" TEXT, "qual" TEXT, "with_check" TEXT)
+    "pg_catalog" "pg_stat_user_indexes" ("relid" OID, "indexrelid" OID, "schemaname" NAME,
+        "relname" NAME, "indexrelname" NAME, "idx_scan" I8, "idx_tup_read" I8, "idx_tup_fetch" I8)
+    "pg_catalog" "pg_stat_all_indexes" ("relid" OID, "indexrelid" OID, "schemaname" NAME,
+        "relname" NAME, "indexrelname" NAME, "idx_scan" I8, "idx_tup_read" I8, "idx_tup_fetch" I8)
+    "pg_catalog" "pg_statio_user_tables" ("relid" OID, "schemaname" NAME, "relname" NAME,
+        "heap_blks_read" I8, "heap_blks_hit" I8, "idx_blks_read" I8, "idx_blks_hit" I8,
+        "toast_blks_read" I8, "toast_blks_hit" I8, "tidx_blks_read" I8, "tidx_blks_hit" I8)
+    "pg_catalog" "pg_stat_bgwriter" ("checkpoints_timed" I8, "checkpoints_req" I8,
+        "checkpoint_write_time" F8, "checkpoint_sync_time" F8, "buffers_checkpoint" I8,
+        "buffers_clean" I8, "maxwritten_clean" I8, "buffers_backend" I8, "buffers_backend_fsync" I8,
+        "buffers_alloc" I8, "stats_reset" TSTZ)
+    "pg_catalog" "pg_stat_ssl" ("pid" I4, "ssl" BOOL, "version" TEXT, "cipher" TEXT, "bits" I4,
+        "client_dn" TEXT, "client_serial" DECIMAL, "issuer_dn" TEXT)
+    "pg_catalog" "pg_prepared_statements" ("name" TEXT, "statement" TEXT, "prepare_time" TSTZ,
+        "parameter_types" KINDS, "from_sql" BOOL, "generic_plans" I8, "custom_plans" I8)
+    "pg_catalog" "pg_timezone_names" ("name" TEXT, "abbrev" TEXT, "utc_offset" SPAN, "is_dst" BOOL)
+    "information_schema" "routines" ("specific_catalog" NAME, "specific_schema" NAME,
+        "specific_name" NAME, "routine_catalog" NAME, "routine_schema" NAME, "routine_name" NAME,
+        "routine_type" TEXT, "module_catalog" NAME, "module_schema" NAME, "module_name" NAME,
+        "udt_catalog" NAME, "udt_schema" NAME, "udt_name" NAME, "data_type" TEXT,
+        "character_maximum_length" I4, "character_octet_length" I4, "character_set_catalog" NAME,
+        "character_set_schema" NAME, "character_set_name" NAME, "collation_catalog" NAME,
+        "collation_schema" NAME, "collation_name" NAME, "numeric_precision" I4,
+        "numeric_precision_radix" I4, "numeric_scale" I4, "datetime_precision" I4,
+        "interval_type" TEXT, "interval_precision" I4, "type_udt_catalog" NAME,
+        "type_udt_schema" NAME, "type_udt_name" NAME, "scope_catalog" NAME, "scope_schema" NAME,
+        "scope_name" NAME, "maximum_cardinality" I4, "dtd_identifier" NAME, "routine_body" TEXT,
+        "routine_definition" TEXT, "external_name" TEXT, "external_language" TEXT,
+        "parameter_style" TEXT, "is_deterministic" TEXT, "sql_data_access" TEXT,
+        "is_null_call" TEXT, "sql_path" TEXT, "schema_level_routine" TEXT,
+        "max_dynamic_result_sets" I4, "is_user_defined_cast" TEXT, "is_implicitly_invocable" TEXT,
+        "security_type" TEXT, "to_sql_specific_catalog" NAME, "to_sql_specific_schema" NAME,
+        "to_sql_specific_name" NAME, "as_locator" TEXT, "created" TSTZ, "last_altered" TSTZ,
+        "new_savepoint_level" TEXT, "is_udt_dependent" TEXT, "result_cast_from_data_type" TEXT,
+        "result_cast_as_locator" TEXT, "result_cast_char_max_length" I4,
+        "result_cast_char_octet_length" I4, "result_cast_char_set_catalog" NAME,
+        "result_cast_char_set_schema" NAME, "result_cast_char_set_name" NAME,
+        "result_cast_collation_catalog" NAME, "result_cast_collation_schema" NAME,
+        "result_cast_collation_name" NAME, "result_cast_numeric_precision" I4,
+        "result_cast_numeric_precision_radix" I4, "result_cast_numeric_scale" I4,
+        "result_cast_datetime_precision" I4, "result_cast_interval_type" TEXT,
+        "result_cast_interval_precision" I4, "result_cast_type_udt_catalog" NAME,
+        "result_cast_type_udt_schema" NAME, "result_cast_type_udt_name" NAME,
+        "result_cast_scope_catalog" NAME, "result_cast_scope_schema" NAME,
+        "result_cast_scope_name" NAME, "result_cast_maximum_cardinality" I4,
+        "result_cast_dtd_identifier" NAME)
+    "information_schema" "triggers" ("trigger_catalog" NAME, "trigger_schema" NAME,
+        "trigger_name" NAME, "event_manipulation" TEXT, "event_object_catalog" NAME,
+        "event_object_schema" NAME, "event_object_table" NAME, "action_order" I4,
+        "action_condition" TEXT, "action_statement" TEXT, "action_orientation" TEXT,
+        "action_timing" TEXT, "action_reference_old_table" NAME, "action_reference_new_table" NAME,
+        "action_reference_old_row" NAME, "action_reference_new_row" NAME, "created" TSTZ)
+    "information_schema" "character_sets" ("character_set_catalog" NAME,
+        "character_set_schema" NAME, "character_set_name" NAME, "character_repertoire" NAME,
+        "form_of_use" NAME, "default_collate_catalog" NAME, "default_collate_schema" NAME,
+        "default_collate_name" NAME)
 };
 
 /// Tables about features that Isomer does not have. Their columns are listed above.
