@@ -40,8 +40,47 @@ const VALUE_BYTES_MAX: usize = 128;
 pub struct TableStatistics {
     /// How many rows it has.
     pub rows: f64,
+    /// When they were gathered.
+    pub analyzed: Analyzed,
     /// Its columns.
     pub columns: Vec<ColumnStatistics>,
+}
+
+/// How often a table was analyzed, and when at last: microseconds since 1970.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Analyzed {
+    /// By ANALYZE of clients.
+    pub asked: Times,
+    /// By the server itself.
+    pub own: Times,
+}
+
+/// A number of events, and the time of the last one.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Times {
+    /// The number.
+    pub count: u64,
+    /// The time of the last one; 0 if there was none.
+    pub last_us: i64,
+}
+
+impl Times {
+    /// One more, at this time.
+    pub fn again(&mut self, now_us: i64) {
+        (self.count, self.last_us) = (self.count + 1, now_us);
+    }
+}
+
+impl Analyzed {
+    /// Reads the numbers of [`TableStatistics::kept`], which older versions did not keep.
+    fn read<'t>(mut numbers: impl Iterator<Item = &'t str>) -> Option<Analyzed> {
+        let mut times = || {
+            let Some(count) = numbers.next() else { return Some(Times::default()) };
+            let last_us = numbers.next()?.parse().ok()?;
+            Some(Times { count: count.parse().ok()?, last_us })
+        };
+        Some(Analyzed { asked: times()?, own: times()? })
+    }
 }
 
 /// The statistics of a column.
@@ -103,7 +142,7 @@ impl Sample {
             ColumnStatistics::of(name.to_owned(), ty, values, self.seen as f64)
         };
         let columns = columns.enumerate().map(column).collect();
-        TableStatistics { rows: self.seen as f64, columns }
+        TableStatistics { rows: self.seen as f64, analyzed: Analyzed::default(), columns }
     }
 }
 
@@ -251,9 +290,11 @@ impl TableStatistics {
         self.columns.iter().find(|column| column.name == name && column.ty == ty)
     }
 
-    /// As the catalog keeps it: the rows, and for each column five lines.
+    /// As the catalog keeps it: the rows and the times of ANALYZE, and for each column five lines.
     pub fn kept(&self) -> String {
-        let mut kept = format!("{}", self.rows);
+        let Analyzed { asked, own } = self.analyzed;
+        let times = [asked, own].map(|times| format!("{} {}", times.count, times.last_us));
+        let mut kept = format!("{} {}", self.rows, times.join(" "));
         for column in &self.columns {
             let line = |text: &str| text.replace('\\', "\\\\").replace('\n', "\\n");
             let fractions: Vec<String> =
@@ -276,7 +317,9 @@ impl TableStatistics {
         table: impl Iterator<Item = (&'c str, SqlType)> + Clone,
     ) -> Option<TableStatistics> {
         let mut lines = kept.split('\n');
-        let rows = lines.next()?.parse().ok()?;
+        let mut numbers = lines.next()?.split(' ');
+        let rows = numbers.next()?.parse().ok()?;
+        let analyzed = Analyzed::read(numbers)?;
         let mut columns = Vec::new();
         while let Some(name) = lines.next() {
             let name = unescaped(name);
@@ -296,7 +339,7 @@ impl TableStatistics {
             let common = common.into_iter().zip(fractions).collect();
             columns.push(ColumnStatistics { name, ty, nulls, width, distinct, common, bounds });
         }
-        Some(TableStatistics { rows, columns })
+        Some(TableStatistics { rows, analyzed, columns })
     }
 }
 
@@ -338,6 +381,18 @@ mod tests {
         let above = column.compared_with(Compare::Ge, &Datum::Int(201));
         assert!((above - 0.2).abs() < 0.01, "{above}");
         assert_eq!(column.compared_with(Compare::Gt, &Datum::Int(1000)), 0.0);
+    }
+
+    #[test]
+    fn times_are_kept() {
+        let mut known = Sample::new(1).statistics(std::iter::empty());
+        known.analyzed.own.again(1_700_000_000_000_000);
+        let read = |kept: &str| TableStatistics::read(kept, std::iter::empty());
+        assert_eq!(known.kept(), "0 0 0 1 1700000000000000");
+        assert_eq!(read(&known.kept()), Some(known));
+        let old = read("12").expect("the form without times");
+        assert_eq!((old.rows, old.analyzed), (12.0, Analyzed::default()));
+        assert_eq!(read("12 1"), None);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::catalog::{Catalog, TEMPORARY, Table};
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::rights::READ_ALL_STATS;
+use crate::statistics::{Analyzed, Times};
 use crate::transaction::Surroundings;
 use isomer_design::TableId;
 use serde::{Deserialize, Serialize};
@@ -123,6 +124,7 @@ pub(super) fn database(around: &Surroundings) -> Vec<Vec<Datum>> {
 
 /// A row for each table. Reads of a table and of its indexes are added up: reads of all keys as
 /// sequential scans, others as index scans. The number of live rows is that of the last ANALYZE.
+/// Tables are not vacuumed.
 pub(super) fn tables(catalog: &Catalog, around: &Surroundings) -> Vec<Vec<Datum>> {
     let counts = around.design.counts();
     let row = |table: &Arc<Table>| {
@@ -145,7 +147,8 @@ pub(super) fn tables(catalog: &Catalog, around: &Surroundings) -> Vec<Vec<Datum>
             Datum::Null,
             known.map_or(Datum::Null, |known| int(known.rows as i64)),
         ];
-        row.resize(COLUMNS_OF_TABLES, Datum::Null);
+        row.resize(LAST_ANALYZE, Datum::Null);
+        row.extend(analyzed(known.map(|known| known.analyzed)));
         row
     };
     let shown = catalog.tables.values().filter(|table| table.schema_name != TEMPORARY);
@@ -216,8 +219,21 @@ pub(super) fn encryption(around: &Surroundings) -> Vec<Vec<Datum>> {
 /// The number of columns of `pg_stat_ssl`.
 const COLUMNS_OF_SSL: usize = 8;
 
-/// The number of columns of `pg_stat_user_tables`.
-const COLUMNS_OF_TABLES: usize = 23;
+/// The column index of `last_analyze` in `pg_stat_user_tables`.
+const LAST_ANALYZE: usize = 17;
+
+/// The last six columns of `pg_stat_user_tables`. The counts are NULL for statistics from a version
+/// that did not count.
+fn analyzed(known: Option<Analyzed>) -> [Datum; 6] {
+    let is_counted = known != Some(Analyzed::default());
+    let Analyzed { asked, own } = known.unwrap_or_default();
+    let last = |times: Times| match times.count {
+        0 => Datum::Null,
+        _ => Datum::Timestamp(times.last_us),
+    };
+    let number = |times: Times| if is_counted { count(times.count) } else { Datum::Null };
+    [last(asked), last(own), Datum::Null, Datum::Null, number(asked), number(own)]
+}
 
 /// A row for each shape of statements. Shapes are shown to roles that may see the statements of all
 /// sessions.
