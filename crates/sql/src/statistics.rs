@@ -13,6 +13,9 @@
 //! `distinct` is the estimator of Haas and Stokes (Duj1): `n d / (n - f + f n / N)`, with `d`
 //! values among `n` rows of the sample, `f` of which are there once, and `N` rows of the table.
 //!
+//! Common values are chosen as in PostgreSQL's `analyze.c`: if the sample has all rows, all values
+//! that occur more than once; otherwise those that are significantly more frequent than the rest.
+//!
 //! Statistics are kept by the number of their table, and columns by name and type: those of a
 //! column that was altered do not count any more. They may be as wrong as the table has changed
 //! since: then plans are slow, never wrong.
@@ -34,6 +37,9 @@ const SAMPLE_ROWS: usize = 30_000;
 const VALUES_MAX: usize = 100;
 /// Values with more bytes than this are neither common ones nor bounds.
 const VALUE_BYTES_MAX: usize = 128;
+
+/// The number of values grows with the table if it is more than this fraction of the rows.
+const GROWING: f64 = 0.1;
 
 /// The statistics of a table.
 #[derive(Clone, PartialEq, Debug)]
@@ -92,7 +98,7 @@ pub struct ColumnStatistics {
     pub ty: SqlType,
     /// The fraction of rows that have NULL.
     pub nulls: f64,
-    /// The bytes of a value, on average.
+    /// The bytes of a value in a row of PostgreSQL, on average.
     pub width: f64,
     /// How many values it has.
     pub distinct: f64,
@@ -156,12 +162,11 @@ impl ColumnStatistics {
         let sampled = values.len().max(1) as f64;
         let mut known: Vec<&Datum> = values.filter(|value| !value.is_null()).collect();
         let count = known.len() as f64;
-        let bytes: usize = known.iter().map(|value| value.bytes()).sum();
         let mut column = ColumnStatistics {
             name,
             ty,
-            nulls: 1.0 - count / sampled,
-            width: bytes as f64 / count.max(1.0),
+            nulls: (sampled - count) / sampled,
+            width: mean_width(&known, ty),
             distinct: 0.0,
             common: Vec::new(),
             bounds: Vec::new(),
@@ -188,9 +193,12 @@ impl ColumnStatistics {
             runs.iter().copied().filter(|(at, length)| *length > 1 && is_short(*at)).collect();
         common.sort_by_key(|(_, length)| std::cmp::Reverse(*length));
         let is_all = common.len() == runs.len() && runs.len() <= VALUES_MAX;
-        let least = 1.25 * count / distinct;
+        let grows = column.distinct > GROWING * rows;
         common.truncate(VALUES_MAX);
-        common.retain(|(_, length)| is_all || *length as f64 > least);
+        if !is_all || grows {
+            let lengths: Vec<usize> = common.iter().map(|(_, length)| *length).collect();
+            common.truncate(column.worth_keeping(&lengths, sampled, rows));
+        }
         column.common = common
             .iter()
             .map(|(at, length)| (known[*at].clone(), *length as f64 / sampled))
@@ -209,6 +217,30 @@ impl ColumnStatistics {
             column.bounds = (0..=intervals).map(bound).collect();
         }
         column
+    }
+
+    /// The number of common values to keep, of those with these numbers of rows in the sample, the
+    /// most frequent first. A value is kept if it has significantly more rows than it would have as
+    /// one of the values without a place in the list: by two standard deviations of the
+    /// hypergeometric distribution, as the sample is drawn without replacement.
+    fn worth_keeping(&self, lengths: &[usize], sampled: f64, rows: f64) -> usize {
+        if sampled >= rows || rows <= 1.0 {
+            return lengths.len();
+        }
+        let mut kept = lengths.len();
+        while let Some((last, others)) = lengths[..kept].split_last() {
+            let (last, others) = (*last as f64, others.iter().sum::<usize>() as f64);
+            let rest = (1.0 - others / sampled - self.nulls).clamp(0.0, 1.0);
+            let mean = rest / (self.distinct - (kept - 1) as f64).max(1.0);
+            let all = rows * last / sampled;
+            let variance =
+                sampled * all * (rows - all) * (rows - sampled) / (rows * rows * (rows - 1.0));
+            if last > mean * sampled + 2.0 * variance.sqrt() + 0.5 {
+                break;
+            }
+            kept -= 1;
+        }
+        kept
     }
 
     /// The fraction of rows that have one given value.
@@ -254,7 +286,11 @@ impl ColumnStatistics {
     /// `n_distinct` as PostgreSQL shows it: negative, as a fraction of the rows, where it grows
     /// with them.
     pub fn shown_distinct(&self, rows: f64) -> f64 {
-        if self.distinct > 0.1 * rows { -(self.distinct / rows.max(1.0)) } else { self.distinct }
+        if self.distinct > GROWING * rows {
+            -(self.distinct / rows.max(1.0))
+        } else {
+            self.distinct
+        }
     }
 
     /// Values as an array is written.
@@ -264,6 +300,26 @@ impl ColumnStatistics {
         array::format(texts.iter().map(|text| Some(text.as_str())))
     }
 }
+
+/// The bytes of a value on average: the size of the type, or that of the values as texts with a
+/// header of one or four bytes.
+fn mean_width(values: &[&Datum], ty: SqlType) -> f64 {
+    let bytes = |value: &&Datum| {
+        let length = match value {
+            Datum::Text(text) | Datum::Json(text) => text.len(),
+            Datum::Bytes(bytes) => bytes.len(),
+            other => text::format(other, ty).len(),
+        };
+        length + if length <= SHORT_MAX { 1 } else { 4 }
+    };
+    match u16::try_from(ty.width()) {
+        Ok(width) => width.into(),
+        Err(_) => values.iter().map(bytes).sum::<usize>() as f64 / values.len().max(1) as f64,
+    }
+}
+
+/// The longest value with a header of one byte.
+const SHORT_MAX: usize = 126;
 
 fn alike(a: &Datum, b: &Datum) -> bool {
     !b.is_null() && a.compare(b).is_eq()
@@ -393,6 +449,32 @@ mod tests {
         let old = read("12").expect("the form without times");
         assert_eq!((old.rows, old.analyzed), (12.0, Analyzed::default()));
         assert_eq!(read("12 1"), None);
+    }
+
+    #[test]
+    fn all_repeated_values_of_a_whole_table_are_common() {
+        // Values 0 to 18, three times each, and three NULLs.
+        let column = of((1..=60).map(|at| match at % 20 {
+            0 => Datum::Null,
+            _ => Datum::Int(at % 19),
+        }));
+        assert_eq!((column.nulls, column.width, column.common.len()), (0.05, 8.0, 19));
+        assert!(column.common.iter().all(|(_, fraction)| *fraction == 0.05));
+    }
+
+    #[test]
+    fn values_of_a_sample_are_common_if_they_are_significantly_frequent() {
+        // A thousand of a million rows: 7 and 8 a hundred times each, 150 others up to six times.
+        let values = (0..1000).map(|at| match at {
+            0..100 => Datum::Int(7),
+            100..200 => Datum::Int(8),
+            at => Datum::Int(1000 + (at % 150)),
+        });
+        let values: Vec<Datum> = values.collect();
+        let column =
+            ColumnStatistics::of("x".to_owned(), SqlType::Int8, values.iter(), 1_000_000.0);
+        let common: Vec<&Datum> = column.common.iter().map(|(value, _)| value).collect();
+        assert_eq!(common, [&Datum::Int(7), &Datum::Int(8)]);
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub(super) static TABLES: &[Definition] = tables! {
     "pg_catalog" "pg_namespace" ("oid" OID, "nspname" NAME, "nspowner" OID, "nspacl" TEXTS)
     "pg_catalog" "pg_class" ("oid" OID, "relname" NAME, "relnamespace" OID, "reltype" OID,
         "reloftype" OID, "relowner" OID, "relam" OID, "relfilenode" OID, "reltablespace" OID,
-        "relpages" I4, "reltuples" F8, "reltoastrelid" OID, "relhasindex" BOOL, "relisshared" BOOL,
+        "relpages" I4, "reltuples" F4, "reltoastrelid" OID, "relhasindex" BOOL, "relisshared" BOOL,
         "relpersistence" TEXT, "relkind" TEXT, "relnatts" I2, "relchecks" I2, "relhasrules" BOOL,
         "relhastriggers" BOOL, "relhassubclass" BOOL, "relrowsecurity" BOOL,
         "relforcerowsecurity" BOOL, "relispartition" BOOL, "relreplident" TEXT, "reloptions" TEXTS,
@@ -88,9 +88,9 @@ pub(super) static TABLES: &[Definition] = tables! {
     "pg_catalog" "pg_settings" ("name" TEXT, "setting" TEXT, "category" TEXT, "short_desc" TEXT,
         "context" TEXT, "vartype" TEXT)
     "pg_catalog" "pg_stats" ("schemaname" NAME, "tablename" NAME, "attname" NAME,
-        "inherited" BOOL, "null_frac" F8, "avg_width" I4, "n_distinct" F8,
+        "inherited" BOOL, "null_frac" F4, "avg_width" I4, "n_distinct" F4,
         "most_common_vals" TEXT, "most_common_freqs" TEXT, "histogram_bounds" TEXT,
-        "correlation" F8)
+        "correlation" F4)
     "pg_catalog" "pg_tables" ("schemaname" NAME, "tablename" NAME, "tableowner" NAME)
     "pg_catalog" "pg_statio_all_tables" ("relid" OID, "schemaname" NAME, "relname" NAME,
         "heap_blks_read" I8, "heap_blks_hit" I8, "idx_blks_read" I8, "idx_blks_hit" I8,
