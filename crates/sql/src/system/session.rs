@@ -11,13 +11,60 @@ use crate::transaction::{PreparedShown, Surroundings};
 use crate::types::SqlType;
 use crate::zone::Zone;
 
-/// The rows of `pg_settings`.
+/// Settings that are numbers, with their units.
+const UNITS: [(&str, &str); 10] = [
+    ("client_connection_check_interval", "ms"),
+    ("idle_in_transaction_session_timeout", "ms"),
+    ("idle_session_timeout", "ms"),
+    ("lock_timeout", "ms"),
+    ("log_min_duration_statement", "ms"),
+    ("statement_timeout", "ms"),
+    ("tcp_keepalives_idle", "s"),
+    ("tcp_keepalives_interval", "s"),
+    ("tcp_user_timeout", "ms"),
+    ("transaction_timeout", "ms"),
+];
+
+/// The rows of `pg_settings`. Where values come from, and which are allowed, is not shown.
 pub(super) fn settings(around: &Surroundings) -> Vec<Vec<Datum>> {
     let row = |(name, value): (String, String)| {
-        let blank = || text("");
-        vec![Datum::Text(name), Datum::Text(value), blank(), blank(), text("user"), text("string")]
+        let unit = UNITS.iter().find(|(known, _)| *known == name).map(|(_, unit)| *unit);
+        let number = unit.and_then(|unit| in_unit(&value, unit));
+        let kind = if number.is_some() { "integer" } else { "string" };
+        let mut row = vec![
+            Datum::Text(name),
+            Datum::Text(number.map_or(value, |number| number.to_string())),
+            unit.map_or(Datum::Null, text),
+            text(""),
+            text(""),
+            Datum::Null,
+            text("user"),
+            text(kind),
+        ];
+        row.resize(PENDING_RESTART, Datum::Null);
+        row.push(yes(false));
+        row
     };
     around.settings.settings().into_iter().map(row).collect()
+}
+
+/// The column index of `pending_restart` in `pg_settings`.
+const PENDING_RESTART: usize = 16;
+
+/// A time such as `5s`, or a number without a unit, as a number in a unit.
+fn in_unit(value: &str, unit: &str) -> Option<i64> {
+    let end = value.find(|sign: char| sign.is_ascii_alphabetic()).unwrap_or(value.len());
+    let (number, own) = value.split_at(end);
+    let number: i64 = number.parse().ok()?;
+    let ms = |unit: &str| match unit {
+        "ms" => Some(1),
+        "s" => Some(1_000),
+        "min" => Some(60_000),
+        "h" => Some(3_600_000),
+        "d" => Some(86_400_000),
+        _ => None,
+    };
+    if own.is_empty() { Some(number) } else { Some(number * ms(own)? / ms(unit)?) }
 }
 
 /// The rows of `pg_prepared_statements`. Plans are not counted by kind, so those counts are NULL.
@@ -66,4 +113,18 @@ pub(super) fn zones(around: &Surroundings) -> Result<Vec<Vec<Datum>>, SqlError> 
         ]);
     }
     Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_numbers_in_their_units() {
+        assert_eq!(in_unit("5s", "ms"), Some(5000));
+        assert_eq!(in_unit("2min", "s"), Some(120));
+        assert_eq!(in_unit("0", "ms"), Some(0));
+        assert_eq!(in_unit("-1", "ms"), Some(-1));
+        assert_eq!(in_unit("5 x", "ms"), None);
+    }
 }

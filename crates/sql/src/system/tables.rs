@@ -85,8 +85,10 @@ pub(super) static TABLES: &[Definition] = tables! {
     "pg_catalog" "pg_auth_members" ("roleid" OID, "member" OID, "grantor" OID, "admin_option" BOOL)
     "pg_catalog" "pg_user" ("usename" NAME, "usesysid" OID, "usecreatedb" BOOL, "usesuper" BOOL,
         "userepl" BOOL, "usebypassrls" BOOL, "passwd" TEXT, "valuntil" TSTZ, "useconfig" TEXTS)
-    "pg_catalog" "pg_settings" ("name" TEXT, "setting" TEXT, "category" TEXT, "short_desc" TEXT,
-        "context" TEXT, "vartype" TEXT)
+    "pg_catalog" "pg_settings" ("name" TEXT, "setting" TEXT, "unit" TEXT, "category" TEXT,
+        "short_desc" TEXT, "extra_desc" TEXT, "context" TEXT, "vartype" TEXT, "source" TEXT,
+        "min_val" TEXT, "max_val" TEXT, "enumvals" TEXTS, "boot_val" TEXT, "reset_val" TEXT,
+        "sourcefile" TEXT, "sourceline" I4, "pending_restart" BOOL)
     "pg_catalog" "pg_stats" ("schemaname" NAME, "tablename" NAME, "attname" NAME,
         "inherited" BOOL, "null_frac" F4, "avg_width" I4, "n_distinct" F4,
         "most_common_vals" TEXT, "most_common_freqs" TEXT, "histogram_bounds" TEXT,
@@ -355,6 +357,8 @@ pub(super) static TABLES: &[Definition] = tables! {
     "pg_catalog" "pg_seclabels" ("objoid" OID, "classoid" OID, "objsubid" I4, "objtype" TEXT,
         "objnamespace" OID, "objname" TEXT, "provider" TEXT, "label" TEXT)
     "pg_catalog" "pg_shseclabel" ("objoid" OID, "classoid" OID, "provider" TEXT, "label" TEXT)
+    "pg_catalog" "pg_user_mappings" ("umid" OID, "srvid" OID, "srvname" NAME, "umuser" OID,
+        "usename" NAME, "umoptions" TEXTS)
     "pg_catalog" "pg_shadow" ("usename" NAME, "usesysid" OID, "usecreatedb" BOOL, "usesuper" BOOL,
         "userepl" BOOL, "usebypassrls" BOOL, "passwd" TEXT, "valuntil" TSTZ, "useconfig" TEXTS)
     "pg_catalog" "pg_group" ("groname" NAME, "grosysid" OID, "grolist" NUMBERS)
@@ -445,6 +449,7 @@ pub(super) static VOID: &[&str] = &[
     "pg_db_role_setting",
     "pg_foreign_data_wrapper",
     "pg_user_mapping",
+    "pg_user_mappings",
     "pg_ts_config",
     "pg_ts_dict",
     "pg_ts_parser",
