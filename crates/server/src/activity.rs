@@ -22,12 +22,13 @@ pub(crate) struct Activity {
 }
 
 impl Activity {
-    /// The activity of a new session.
+    /// The activity of a new session. `is_encrypted` is `None` for a client of another process.
     pub(crate) fn new(
         clock: fn() -> i64,
         process: i32,
         (user, database): (&str, &str),
         socket: Option<&Socket>,
+        is_encrypted: Option<bool>,
     ) -> Arc<Activity> {
         let now_us = clock();
         let peer = socket.and_then(Socket::peer);
@@ -37,6 +38,7 @@ impl Activity {
             database: database.to_owned(),
             client_address: peer.map(|peer| peer.ip().to_string()),
             client_port: peer.map_or(-1, |peer| peer.port().into()),
+            is_encrypted,
             begun_us: now_us,
             changed_us: now_us,
             state: "idle".into(),

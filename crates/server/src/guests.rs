@@ -156,7 +156,7 @@ impl Guests {
         };
         let quiet = settings.keeps_quiet();
         let who = (&*settings.user, &*settings.database);
-        let activity = Activity::new(self.options.clock, shipped.number.0, who, None);
+        let activity = Activity::new(self.options.clock, shipped.number.0, who, None, None);
         let limited = (Memory::new(&self.memory, &self.options, over), activity, &self.options);
         let shared = (self.engine.clone(), self.watch.clone(), self.clients.clone());
         let mut session =

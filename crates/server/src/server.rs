@@ -416,7 +416,8 @@ fn log_in(shared: &Shared, connection: &mut Connection) -> io::Result<Option<Log
     let proved = connection.authenticate(engine, options, guesses, decoy, &startup.0)?;
     let (user, database) = (startup.0.clone(), startup.1.clone());
     let passed_by = connection.passed_by.clone();
-    match proved.and_then(|()| shared.let_in(connection.stream.socket(), passed_by, startup)) {
+    let over = (connection.stream.socket(), connection.stream.is_encrypted());
+    match proved.and_then(|()| shared.let_in(over, passed_by, startup)) {
         Ok(client) => Ok(Some(client)),
         Err(error) => {
             let from = visits::from(connection.stream.socket());
@@ -512,7 +513,7 @@ impl Shared {
     /// Registers an authenticated client.
     fn let_in(
         &self,
-        socket: &Arc<Socket>,
+        (socket, is_encrypted): (&Arc<Socket>, bool),
         passed_by: Option<Arc<str>>,
         startup: Startup,
     ) -> Result<LoggedIn, SqlError> {
@@ -521,7 +522,9 @@ impl Shared {
         let process = self.clients.next_process();
         let mut secret = [0; 4];
         (self.options.random)(&mut secret);
-        let activity = Activity::new(self.options.clock, process, (&user, &database), Some(socket));
+        let is_encrypted = passed_by.is_none().then_some(is_encrypted);
+        let who = (&*user, &*database);
+        let activity = Activity::new(self.options.clock, process, who, Some(socket), is_encrypted);
         let client = Client {
             user: user.clone(),
             secret,

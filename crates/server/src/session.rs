@@ -49,11 +49,12 @@ use isomer_sql::datum::Datum;
 use isomer_sql::parse::{Parsed, read};
 use isomer_sql::rights::Identity;
 use isomer_sql::statement::{Compiled, Level, Modes, compile};
-use isomer_sql::transaction::{CursorShown, Given};
+use isomer_sql::transaction::{CursorShown, Given, PreparedShown};
 use isomer_sql::{SqlError, SqlType, code};
 use isomer_strategy::Place;
 use ship::Said;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -106,6 +107,8 @@ pub(crate) struct Session {
     cursors: HashMap<String, Cursor, FixedState>,
     /// The rows of `pg_cursors`.
     declared: Rc<RefCell<Vec<CursorShown>>>,
+    /// The rows of `pg_prepared_statements`.
+    prepared: Rc<RefCell<BTreeMap<String, PreparedShown>>>,
     watch: Arc<Watch>,
     clients: Arc<Clients>,
     /// The other sessions, for statements that look at them.
@@ -268,6 +271,7 @@ impl Session {
             bodies: calls::Bodies::default(),
             cursors: HashMap::default(),
             declared: Rc::default(),
+            prepared: Rc::default(),
             watch,
             seen: Seen::new(clients.clone()),
             clients,

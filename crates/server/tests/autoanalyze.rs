@@ -45,6 +45,9 @@ fn tables_are_analyzed_when_a_fifth_of_their_rows_has_changed() {
     let known =
         "select n_distinct::float8 from pg_stats where tablename = 't' and attname = 'city'";
     assert_eq!(client.query_one(known, &[]).expect("statistics").get::<_, f64>(0), 3.0);
+    let times = "select analyze_count = 0 and autoanalyze_count > 0 and last_analyze is null
+                 and last_autoanalyze is not null from pg_stat_user_tables where relname = 't'";
+    assert!(client.query_one(times, &[]).expect("counts").get::<_, bool>(0));
     let more = |client: &mut Client, from: i32, to: i32| {
         let insert = format!("insert into t select n, 'd' from generate_series({from}, {to}) n");
         client.batch_execute(&insert).expect("rows");

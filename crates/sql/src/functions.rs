@@ -309,7 +309,19 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         ("pg_has_role", 2 | 3) => (MayOne(Asked::Role), SqlType::Bool),
         ("pg_table_is_visible", 1) => (TableVisible, SqlType::Bool),
         ("pg_type_is_visible", 1) => (TypeVisible, SqlType::Bool),
-        ("pg_opclass_is_visible" | "pg_collation_is_visible", 1) => (True, SqlType::Bool),
+        (
+            "pg_opclass_is_visible"
+            | "pg_opfamily_is_visible"
+            | "pg_operator_is_visible"
+            | "pg_conversion_is_visible"
+            | "pg_statistics_obj_is_visible"
+            | "pg_ts_config_is_visible"
+            | "pg_ts_dict_is_visible"
+            | "pg_ts_parser_is_visible"
+            | "pg_ts_template_is_visible"
+            | "pg_collation_is_visible",
+            1,
+        ) => (True, SqlType::Bool),
         ("pg_function_is_visible", 1) => (Procedure(ProcedurePart::IsVisible), SqlType::Bool),
         ("pg_get_functiondef", 1) => (Procedure(ProcedurePart::Definition), SqlType::Text),
         ("pg_get_function_arguments", 1) => (Procedure(ProcedurePart::Arguments), SqlType::Text),

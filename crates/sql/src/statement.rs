@@ -325,8 +325,8 @@ fn compile_within(
             return compile(&crate::parse::parse(&query)?[0], &query, catalog, params, budget);
         }
         Parsed::Sql(statement) if session::is_show_all(statement) => {
-            let query =
-                "SELECT name, setting, short_desc AS description FROM pg_catalog.pg_settings";
+            let query = "SELECT name, pg_catalog.current_setting(name) AS setting, short_desc AS description \
+                 FROM pg_catalog.pg_settings";
             return compile(&crate::parse::parse(query)?[0], query, catalog, params, budget);
         }
         Parsed::Cursor(statement) => match &**statement {

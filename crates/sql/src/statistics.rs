@@ -13,6 +13,9 @@
 //! `distinct` is the estimator of Haas and Stokes (Duj1): `n d / (n - f + f n / N)`, with `d`
 //! values among `n` rows of the sample, `f` of which are there once, and `N` rows of the table.
 //!
+//! Common values are chosen as in PostgreSQL's `analyze.c`: if the sample has all rows, all values
+//! that occur more than once; otherwise those that are significantly more frequent than the rest.
+//!
 //! Statistics are kept by the number of their table, and columns by name and type: those of a
 //! column that was altered do not count any more. They may be as wrong as the table has changed
 //! since: then plans are slow, never wrong.
@@ -35,13 +38,55 @@ const VALUES_MAX: usize = 100;
 /// Values with more bytes than this are neither common ones nor bounds.
 const VALUE_BYTES_MAX: usize = 128;
 
+/// The number of values grows with the table if it is more than this fraction of the rows.
+const GROWING: f64 = 0.1;
+
 /// The statistics of a table.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TableStatistics {
     /// How many rows it has.
     pub rows: f64,
+    /// When they were gathered.
+    pub analyzed: Analyzed,
     /// Its columns.
     pub columns: Vec<ColumnStatistics>,
+}
+
+/// How often a table was analyzed, and when at last: microseconds since 1970.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Analyzed {
+    /// By ANALYZE of clients.
+    pub asked: Times,
+    /// By the server itself.
+    pub own: Times,
+}
+
+/// A number of events, and the time of the last one.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Times {
+    /// The number.
+    pub count: u64,
+    /// The time of the last one; 0 if there was none.
+    pub last_us: i64,
+}
+
+impl Times {
+    /// One more, at this time.
+    pub fn again(&mut self, now_us: i64) {
+        (self.count, self.last_us) = (self.count + 1, now_us);
+    }
+}
+
+impl Analyzed {
+    /// Reads the numbers of [`TableStatistics::kept`], which older versions did not keep.
+    fn read<'t>(mut numbers: impl Iterator<Item = &'t str>) -> Option<Analyzed> {
+        let mut times = || {
+            let Some(count) = numbers.next() else { return Some(Times::default()) };
+            let last_us = numbers.next()?.parse().ok()?;
+            Some(Times { count: count.parse().ok()?, last_us })
+        };
+        Some(Analyzed { asked: times()?, own: times()? })
+    }
 }
 
 /// The statistics of a column.
@@ -53,7 +98,7 @@ pub struct ColumnStatistics {
     pub ty: SqlType,
     /// The fraction of rows that have NULL.
     pub nulls: f64,
-    /// The bytes of a value, on average.
+    /// The bytes of a value in a row of PostgreSQL, on average.
     pub width: f64,
     /// How many values it has.
     pub distinct: f64,
@@ -103,7 +148,7 @@ impl Sample {
             ColumnStatistics::of(name.to_owned(), ty, values, self.seen as f64)
         };
         let columns = columns.enumerate().map(column).collect();
-        TableStatistics { rows: self.seen as f64, columns }
+        TableStatistics { rows: self.seen as f64, analyzed: Analyzed::default(), columns }
     }
 }
 
@@ -117,12 +162,11 @@ impl ColumnStatistics {
         let sampled = values.len().max(1) as f64;
         let mut known: Vec<&Datum> = values.filter(|value| !value.is_null()).collect();
         let count = known.len() as f64;
-        let bytes: usize = known.iter().map(|value| value.bytes()).sum();
         let mut column = ColumnStatistics {
             name,
             ty,
-            nulls: 1.0 - count / sampled,
-            width: bytes as f64 / count.max(1.0),
+            nulls: (sampled - count) / sampled,
+            width: mean_width(&known, ty),
             distinct: 0.0,
             common: Vec::new(),
             bounds: Vec::new(),
@@ -149,9 +193,12 @@ impl ColumnStatistics {
             runs.iter().copied().filter(|(at, length)| *length > 1 && is_short(*at)).collect();
         common.sort_by_key(|(_, length)| std::cmp::Reverse(*length));
         let is_all = common.len() == runs.len() && runs.len() <= VALUES_MAX;
-        let least = 1.25 * count / distinct;
+        let grows = column.distinct > GROWING * rows;
         common.truncate(VALUES_MAX);
-        common.retain(|(_, length)| is_all || *length as f64 > least);
+        if !is_all || grows {
+            let lengths: Vec<usize> = common.iter().map(|(_, length)| *length).collect();
+            common.truncate(column.worth_keeping(&lengths, sampled, rows));
+        }
         column.common = common
             .iter()
             .map(|(at, length)| (known[*at].clone(), *length as f64 / sampled))
@@ -170,6 +217,30 @@ impl ColumnStatistics {
             column.bounds = (0..=intervals).map(bound).collect();
         }
         column
+    }
+
+    /// The number of common values to keep, of those with these numbers of rows in the sample, the
+    /// most frequent first. A value is kept if it has significantly more rows than it would have as
+    /// one of the values without a place in the list: by two standard deviations of the
+    /// hypergeometric distribution, as the sample is drawn without replacement.
+    fn worth_keeping(&self, lengths: &[usize], sampled: f64, rows: f64) -> usize {
+        if sampled >= rows || rows <= 1.0 {
+            return lengths.len();
+        }
+        let mut kept = lengths.len();
+        while let Some((last, others)) = lengths[..kept].split_last() {
+            let (last, others) = (*last as f64, others.iter().sum::<usize>() as f64);
+            let rest = (1.0 - others / sampled - self.nulls).clamp(0.0, 1.0);
+            let mean = rest / (self.distinct - (kept - 1) as f64).max(1.0);
+            let all = rows * last / sampled;
+            let variance =
+                sampled * all * (rows - all) * (rows - sampled) / (rows * rows * (rows - 1.0));
+            if last > mean * sampled + 2.0 * variance.sqrt() + 0.5 {
+                break;
+            }
+            kept -= 1;
+        }
+        kept
     }
 
     /// The fraction of rows that have one given value.
@@ -215,7 +286,11 @@ impl ColumnStatistics {
     /// `n_distinct` as PostgreSQL shows it: negative, as a fraction of the rows, where it grows
     /// with them.
     pub fn shown_distinct(&self, rows: f64) -> f64 {
-        if self.distinct > 0.1 * rows { -(self.distinct / rows.max(1.0)) } else { self.distinct }
+        if self.distinct > GROWING * rows {
+            -(self.distinct / rows.max(1.0))
+        } else {
+            self.distinct
+        }
     }
 
     /// Values as an array is written.
@@ -225,6 +300,26 @@ impl ColumnStatistics {
         array::format(texts.iter().map(|text| Some(text.as_str())))
     }
 }
+
+/// The bytes of a value on average: the size of the type, or that of the values as texts with a
+/// header of one or four bytes.
+fn mean_width(values: &[&Datum], ty: SqlType) -> f64 {
+    let bytes = |value: &&Datum| {
+        let length = match value {
+            Datum::Text(text) | Datum::Json(text) => text.len(),
+            Datum::Bytes(bytes) => bytes.len(),
+            other => text::format(other, ty).len(),
+        };
+        length + if length <= SHORT_MAX { 1 } else { 4 }
+    };
+    match u16::try_from(ty.width()) {
+        Ok(width) => width.into(),
+        Err(_) => values.iter().map(bytes).sum::<usize>() as f64 / values.len().max(1) as f64,
+    }
+}
+
+/// The longest value with a header of one byte.
+const SHORT_MAX: usize = 126;
 
 fn alike(a: &Datum, b: &Datum) -> bool {
     !b.is_null() && a.compare(b).is_eq()
@@ -251,9 +346,11 @@ impl TableStatistics {
         self.columns.iter().find(|column| column.name == name && column.ty == ty)
     }
 
-    /// As the catalog keeps it: the rows, and for each column five lines.
+    /// As the catalog keeps it: the rows and the times of ANALYZE, and for each column five lines.
     pub fn kept(&self) -> String {
-        let mut kept = format!("{}", self.rows);
+        let Analyzed { asked, own } = self.analyzed;
+        let times = [asked, own].map(|times| format!("{} {}", times.count, times.last_us));
+        let mut kept = format!("{} {}", self.rows, times.join(" "));
         for column in &self.columns {
             let line = |text: &str| text.replace('\\', "\\\\").replace('\n', "\\n");
             let fractions: Vec<String> =
@@ -276,7 +373,9 @@ impl TableStatistics {
         table: impl Iterator<Item = (&'c str, SqlType)> + Clone,
     ) -> Option<TableStatistics> {
         let mut lines = kept.split('\n');
-        let rows = lines.next()?.parse().ok()?;
+        let mut numbers = lines.next()?.split(' ');
+        let rows = numbers.next()?.parse().ok()?;
+        let analyzed = Analyzed::read(numbers)?;
         let mut columns = Vec::new();
         while let Some(name) = lines.next() {
             let name = unescaped(name);
@@ -296,7 +395,7 @@ impl TableStatistics {
             let common = common.into_iter().zip(fractions).collect();
             columns.push(ColumnStatistics { name, ty, nulls, width, distinct, common, bounds });
         }
-        Some(TableStatistics { rows, columns })
+        Some(TableStatistics { rows, analyzed, columns })
     }
 }
 
@@ -338,6 +437,44 @@ mod tests {
         let above = column.compared_with(Compare::Ge, &Datum::Int(201));
         assert!((above - 0.2).abs() < 0.01, "{above}");
         assert_eq!(column.compared_with(Compare::Gt, &Datum::Int(1000)), 0.0);
+    }
+
+    #[test]
+    fn times_are_kept() {
+        let mut known = Sample::new(1).statistics(std::iter::empty());
+        known.analyzed.own.again(1_700_000_000_000_000);
+        let read = |kept: &str| TableStatistics::read(kept, std::iter::empty());
+        assert_eq!(known.kept(), "0 0 0 1 1700000000000000");
+        assert_eq!(read(&known.kept()), Some(known));
+        let old = read("12").expect("the form without times");
+        assert_eq!((old.rows, old.analyzed), (12.0, Analyzed::default()));
+        assert_eq!(read("12 1"), None);
+    }
+
+    #[test]
+    fn all_repeated_values_of_a_whole_table_are_common() {
+        // Values 0 to 18, three times each, and three NULLs.
+        let column = of((1..=60).map(|at| match at % 20 {
+            0 => Datum::Null,
+            _ => Datum::Int(at % 19),
+        }));
+        assert_eq!((column.nulls, column.width, column.common.len()), (0.05, 8.0, 19));
+        assert!(column.common.iter().all(|(_, fraction)| *fraction == 0.05));
+    }
+
+    #[test]
+    fn values_of_a_sample_are_common_if_they_are_significantly_frequent() {
+        // A thousand of a million rows: 7 and 8 a hundred times each, 150 others up to six times.
+        let values = (0..1000).map(|at| match at {
+            0..100 => Datum::Int(7),
+            100..200 => Datum::Int(8),
+            at => Datum::Int(1000 + (at % 150)),
+        });
+        let values: Vec<Datum> = values.collect();
+        let column =
+            ColumnStatistics::of("x".to_owned(), SqlType::Int8, values.iter(), 1_000_000.0);
+        let common: Vec<&Datum> = column.common.iter().map(|(value, _)| value).collect();
+        assert_eq!(common, [&Datum::Int(7), &Datum::Int(8)]);
     }
 
     #[test]

@@ -12,7 +12,9 @@ mod objects;
 mod opclass;
 mod own;
 mod procedures;
+mod roles;
 mod rows;
+mod session;
 mod stats;
 mod tables;
 
@@ -21,8 +23,8 @@ use crate::catalog::{Catalog, Name, SYSTEM, TEMPORARY, Table};
 use crate::dates::TimeStyle;
 use crate::datum::Datum;
 use crate::domains::Domain;
-use crate::error::{SqlError, code};
-use crate::rights::{Kind, Membership, Object, Rights, Role};
+use crate::error::SqlError;
+use crate::rights::{Kind, Membership, Object, Rights};
 use crate::sequence::Sequence;
 use crate::transaction::{CursorShown, Surroundings};
 use crate::types::{ALL, SqlType};
@@ -36,7 +38,9 @@ pub(crate) use definitions::{index_definition, regclass, regtype, relation_name}
 pub(crate) use definitions::{namespace_name, regnamespace, serial_sequence, view_definition};
 pub(crate) use information::blocking;
 use information::domain_constraints as domain_constraints_of;
-use information::{constraints_of, information_columns, information_view_columns, own_columns};
+use information::{
+    character_set, constraints_of, information_columns, information_view_columns, own_columns,
+};
 use information::{domain_checks, information_domain, locks, sequences, sessions};
 use isomer_design::{Backups, TableId};
 pub(crate) use objects::known_number;
@@ -252,6 +256,9 @@ pub struct SessionShown {
     pub client_address: Option<String>,
     /// The port of the client; -1 over a Unix socket.
     pub client_port: i64,
+    /// True if its connection is encrypted; `None` if only another process knows.
+    #[serde(default)]
+    pub is_encrypted: Option<bool>,
     /// When it began.
     pub begun_us: i64,
     /// When its transaction began, if it is in one.
@@ -441,49 +448,8 @@ impl SystemTable {
                     |(oid, name)| vec![int(oid), text(name), int(OWNER), Datum::Null, Datum::Null];
                 [(DEFAULT_TABLESPACE, "pg_default"), (1664, "pg_global")].map(row).to_vec()
             }
-            ("pg_catalog", "pg_roles") => {
-                let row = |role: Role| {
-                    vec![
-                        int(role.oid),
-                        Datum::Text(role.name),
-                        yes(role.superuser),
-                        yes(role.login),
-                        yes(true),
-                        yes(role.superuser),
-                        yes(role.superuser),
-                        yes(false),
-                        yes(role.superuser),
-                        int(-1),
-                        Datum::Null,
-                        text("********"),
-                    ]
-                };
-                around.identity.roles().all().iter().cloned().map(row).collect()
-            }
-            ("pg_catalog", "pg_authid") => {
-                if !around.identity.is_superuser {
-                    let message = "permission denied for table pg_authid";
-                    return Err(SqlError::new(code::INSUFFICIENT_PRIVILEGE, message));
-                }
-                let row = |role: Role| {
-                    let password = around.design.password(&role.name);
-                    vec![
-                        int(role.oid),
-                        Datum::Text(role.name),
-                        yes(role.superuser),
-                        yes(true),
-                        yes(role.superuser),
-                        yes(role.superuser),
-                        yes(role.login),
-                        yes(false),
-                        yes(role.superuser),
-                        int(-1),
-                        password.map_or(Datum::Null, Datum::Text),
-                        Datum::Null,
-                    ]
-                };
-                around.identity.roles().all().iter().cloned().map(row).collect()
-            }
+            ("pg_catalog", "pg_roles") => roles::roles(around),
+            ("pg_catalog", "pg_authid") => roles::with_passwords(around)?,
             ("pg_catalog", "pg_auth_members") => {
                 let row = |(&(role, member), how): (&(u32, u32), &Membership)| {
                     let roles = [role, member, how.grantor].map(|oid| int(oid.into()));
@@ -491,32 +457,26 @@ impl SystemTable {
                 };
                 catalog.members.iter().map(row).collect()
             }
-            ("pg_catalog", "pg_user") => {
-                let users = around.identity.roles().all().iter().filter(|role| role.login);
-                users
-                    .map(|role| vec![text(&role.name), int(role.oid), yes(role.superuser)])
-                    .collect()
-            }
-            ("pg_catalog", "pg_settings") => {
-                let row = |(name, value): (String, String)| {
-                    let blank = || text("");
-                    vec![
-                        Datum::Text(name),
-                        Datum::Text(value),
-                        blank(),
-                        blank(),
-                        text("user"),
-                        text("string"),
-                    ]
-                };
-                around.settings.settings().into_iter().map(row).collect()
-            }
+            ("pg_catalog", "pg_user") => roles::users(around),
+            ("pg_catalog", "pg_shadow") => roles::users_with_passwords(around)?,
+            ("pg_catalog", "pg_group") => roles::groups(catalog, around),
+            ("pg_catalog", "pg_settings") => session::settings(around),
+            ("pg_catalog", "pg_prepared_statements") => session::prepared(around),
+            ("pg_catalog", "pg_timezone_names") => session::zones(around)?,
             ("pg_catalog", "pg_stat_activity") => sessions(around),
+            ("pg_catalog", "pg_stat_ssl") => stats::encryption(around),
+            ("pg_catalog", "pg_stat_bgwriter") => stats::unknown(self.of.columns.len()),
             ("pg_catalog", "pg_locks") => locks(catalog, around),
             ("pg_catalog", "pg_stat_database") => stats::database(around),
             ("pg_catalog", "pg_stat_statements") => stats::statements(catalog, around)?,
             ("pg_catalog", "pg_stat_user_tables" | "pg_stat_all_tables") => {
                 stats::tables(catalog, around)
+            }
+            ("pg_catalog", "pg_stat_user_indexes" | "pg_stat_all_indexes") => {
+                stats::indexes(catalog, around)
+            }
+            ("pg_catalog", "pg_statio_user_tables" | "pg_statio_all_tables") => {
+                stats::blocks(catalog, self.of.columns.len())
             }
             ("pg_catalog", "pg_stats") => {
                 // Values are shown to those only who may read the table.
@@ -537,12 +497,6 @@ impl SystemTable {
             ("pg_catalog", "pg_opclass") => opclass::rows(),
             ("pg_catalog", "pg_proc") => procedures::procedures(catalog, access),
             ("pg_catalog", "pg_language") => procedures::languages(OWNER),
-            ("pg_catalog", "pg_statio_all_tables") => {
-                let row = |table: &Arc<Table>| {
-                    vec![int(table.oid.into()), text(&table.schema_name), text(&table.name)]
-                };
-                catalog.tables.values().map(row).collect()
-            }
             ("pg_catalog", "pg_views") => {
                 let row = |view: &Arc<View>| {
                     let owner = access.owner_name(Object::Relation(view.oid));
@@ -575,6 +529,10 @@ impl SystemTable {
                 };
                 sqlparser::keywords::ALL_KEYWORDS.iter().map(row).collect()
             }
+            ("information_schema", "routines") => {
+                procedures::routines(catalog, around, self.of.columns)
+            }
+            ("information_schema", "character_sets") => vec![character_set()],
             ("information_schema", "table_privileges") => access.to_tables(&around.database, true),
             ("information_schema", "role_table_grants") => {
                 access.to_tables(&around.database, false)

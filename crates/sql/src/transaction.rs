@@ -6,6 +6,7 @@ use crate::foreign::Check;
 use crate::rights::Identity;
 use crate::sequence::Sequence;
 use crate::system::{DesignView, RowChange, SessionsView, SettingsView};
+use crate::types::SqlType;
 use isomer_design::{Direction, Key, KeyRange, TableId, Time};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -343,6 +344,23 @@ pub struct Surroundings {
     pub given: Rc<Given>,
     /// The session's cursors, by name.
     pub cursors: Rc<RefCell<Vec<CursorShown>>>,
+    /// The session's prepared statements that have a name.
+    pub prepared: Rc<RefCell<BTreeMap<String, PreparedShown>>>,
+}
+
+/// A row of `pg_prepared_statements`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PreparedShown {
+    /// The statement, without PREPARE.
+    pub statement: Arc<str>,
+    /// The types that were given for its parameters.
+    pub given: Vec<SqlType>,
+    /// The types of its parameters.
+    pub types: Vec<SqlType>,
+    /// True if it was prepared by PREPARE, false if by the protocol.
+    pub from_sql: bool,
+    /// When it was prepared: microseconds since 1970.
+    pub prepared_us: i64,
 }
 
 /// A row of `pg_cursors`.

@@ -182,6 +182,19 @@ impl Zone {
         }
     }
 
+    /// The names of the time zone database.
+    pub(crate) fn names() -> impl Iterator<Item = String> {
+        jiff::tz::db().available().map(|name| name.to_string())
+    }
+
+    /// True if daylight saving time applies at an instant.
+    pub(crate) fn saves_daylight(&self, micros: i64) -> bool {
+        match (&self.rules, Timestamp::from_microsecond(micros)) {
+            (Some(rules), Ok(moment)) => rules.to_offset_info(moment).dst().is_dst(),
+            _ => false,
+        }
+    }
+
     /// True if its UTC offset never changes.
     pub(crate) fn is_fixed(&self) -> bool {
         self.rules.as_ref().is_none_or(|rules| rules.to_fixed_offset().is_ok())

@@ -234,6 +234,7 @@ fn shown(text: &str) -> Result<String, SqlError> {
         warnings: Rc::default(),
         given: Rc::default(),
         cursors: Rc::default(),
+        prepared: Rc::default(),
     };
     let output = compiled.output.clone().unwrap_or_default();
     let zone = around.settings.zone().clone();

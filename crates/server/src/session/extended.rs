@@ -12,6 +12,7 @@ use isomer_sql::parse::read;
 use isomer_sql::plan::OutputColumn;
 use isomer_sql::statement::{Action, Compiled, Cursor, Prepared, compile};
 use isomer_sql::system::SettingsView;
+use isomer_sql::transaction::PreparedShown;
 use isomer_sql::{SqlError, SqlType, binary, code, text};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -36,18 +37,46 @@ impl Session {
         self.cancel.renew();
         let _limited = self.limited();
         let statement = self.prepare(text, given, out)?;
-        self.keep(name, statement)?;
+        self.keep(name, statement, false)?;
         out.empty(b'1');
         Ok(())
     }
 
-    pub(super) fn keep(&mut self, name: &str, statement: Statement) -> Result<(), SqlError> {
+    pub(super) fn keep(
+        &mut self,
+        name: &str,
+        statement: Statement,
+        from_sql: bool,
+    ) -> Result<(), SqlError> {
         if self.statements.len() >= PREPARED_MAX {
             let message = format!("a session may prepare at most {PREPARED_MAX} statements");
             return Err(SqlError::new(code::PROGRAM_LIMIT, message).hint("Close some of them."));
         }
+        if !name.is_empty() {
+            let compiled = statement.compiled.as_ref();
+            let shown = PreparedShown {
+                statement: statement.written.text.clone(),
+                given: statement.written.given.clone(),
+                types: compiled.map_or_else(Vec::new, |compiled| compiled.params.clone()),
+                from_sql,
+                prepared_us: (self.clock)(),
+            };
+            self.prepared.borrow_mut().insert(name.to_owned(), shown);
+        }
         self.statements.insert(name.to_owned(), statement);
         Ok(())
+    }
+
+    /// Closes a prepared statement.
+    pub(super) fn forget(&mut self, name: &str) {
+        self.statements.remove(name);
+        self.prepared.borrow_mut().remove(name);
+    }
+
+    /// Closes all prepared statements.
+    pub(super) fn forget_all(&mut self) {
+        self.statements.clear();
+        self.prepared.borrow_mut().clear();
     }
 
     pub(super) fn prepare(
@@ -211,7 +240,7 @@ impl Session {
     pub(super) fn close(&mut self, reader: &mut Reader<'_>, out: &mut Out) -> Result<(), SqlError> {
         let (kind, name) = (reader.byte()?, reader.text()?);
         match kind {
-            b'S' => drop(self.statements.remove(name)),
+            b'S' => self.forget(name),
             b'P' => {
                 self.portals.remove(name);
                 self.close_cursor(name);

@@ -311,7 +311,13 @@ impl Session {
         }
         self.begin_statement()?;
         let around = self.surroundings();
-        let known = crate::analyze::statistics(table, &catalog, self.backend(), &around)?;
+        let mut known = crate::analyze::statistics(table, &catalog, self.backend(), &around)?;
+        let before = catalog.statistics.get(&table.oid);
+        known.analyzed = before.map(|before| before.analyzed).unwrap_or_default();
+        let analyzed = &mut known.analyzed;
+        let is_own = self.settings.application() == crate::autoanalyze::APPLICATION;
+        let times = if is_own { &mut analyzed.own } else { &mut analyzed.asked };
+        times.again(around.now_us);
         let mut notices = Vec::new();
         self.backend().begin_definition()?;
         Definer::new(self.backend(), &around, &mut notices, true)
@@ -562,6 +568,7 @@ impl Session {
             warnings: Rc::default(),
             given: self.given.clone(),
             cursors: self.declared.clone(),
+            prepared: self.prepared.clone(),
         }
     }
 

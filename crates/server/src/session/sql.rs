@@ -54,7 +54,7 @@ impl Session {
                     return Err(SqlError::new("42P05", message));
                 }
                 let statement = self.prepare(&statement.to_string(), types.clone(), out)?;
-                self.keep(name, statement)?;
+                self.keep(name, statement, true)?;
                 out.complete("PREPARE");
             }
             Prepared::Execute(name, values) => {
@@ -96,12 +96,12 @@ impl Session {
                 self.perform(call, out, flush)?;
             }
             Prepared::Deallocate(None) => {
-                self.statements.clear();
+                self.forget_all();
                 out.complete("DEALLOCATE ALL");
             }
             Prepared::Deallocate(Some(name)) => {
                 self.statement(name)?;
-                self.statements.remove(name);
+                self.forget(name);
                 out.complete("DEALLOCATE");
             }
             Prepared::DiscardSequences => {
@@ -117,7 +117,7 @@ impl Session {
                 self.drop_temporaries(flush)?;
                 self.cursors.clear();
                 self.tell_cursors();
-                self.statements.clear();
+                self.forget_all();
                 self.given.forget();
                 let numbers = self.numbers.borrow_mut().all_unlocked();
                 self.let_go_of(numbers);

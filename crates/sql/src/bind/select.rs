@@ -12,6 +12,7 @@ use super::rows::row_of_array;
 use super::sets::listed;
 use super::window::in_turn;
 use super::{Binder, Scope, ScopeColumn, Typed, column_name, folded};
+use crate::catalog::Named;
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Expr, conjuncts};
@@ -531,9 +532,8 @@ fn is_void(table: &ast::TableWithJoins) -> bool {
 }
 
 impl Binder<'_> {
-    /// A query over an empty system table without known columns. It has no rows, unless it computes
-    /// aggregates: their values are those over no rows. Without aggregates, errors are not
-    /// reported.
+    /// A query over an empty system table. It has no rows, unless it computes aggregates: their
+    /// values are those over no rows. Without aggregates, errors are not reported.
     fn over_nothing(&mut self, select: &ast::Select) -> Result<Select, SqlError> {
         let is_grouped =
             !matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
@@ -544,7 +544,13 @@ impl Binder<'_> {
                 SelectItem::UnnamedExpr(expr) => (column_name(expr), expr),
                 SelectItem::ExprWithAlias { expr, alias } => (folded(alias), expr),
                 _ => {
-                    columns.push(("?column?".to_owned(), Ok(unknown())));
+                    match starred(select, item) {
+                        Some(known) => {
+                            let typed = |ty| Ok(Typed { ty, ..unknown() });
+                            columns.extend(known.into_iter().map(|(name, ty)| (name, typed(ty))));
+                        }
+                        None => columns.push(("?column?".to_owned(), Ok(unknown()))),
+                    }
                     continue;
                 }
             };
@@ -596,6 +602,32 @@ impl Binder<'_> {
             _ => unknown(),
         })
     }
+}
+
+/// The columns that `*` or `name.*` stands for, if all sources are system tables.
+fn starred(select: &ast::Select, item: &SelectItem) -> Option<Vec<(String, SqlType)>> {
+    let only = match item {
+        SelectItem::QualifiedWildcard(
+            ast::SelectItemQualifiedWildcardKind::ObjectName(name),
+            _,
+        ) => Some(folded(name.0.last()?.as_ident()?)),
+        _ => None,
+    };
+    let mut columns = Vec::new();
+    for from in &select.from {
+        let joined = from.joins.iter().map(|join| &join.relation);
+        for factor in std::iter::once(&from.relation).chain(joined) {
+            let TableFactor::Table { name, alias, .. } = factor else { return None };
+            let named = Named::of(name).ok()?;
+            let alias = alias.as_ref().map(|alias| folded(&alias.name));
+            if only.as_ref().is_some_and(|only| *only != *alias.as_ref().unwrap_or(&named.name)) {
+                continue;
+            }
+            let system = SystemTable::find(named.schema.as_deref(), &named.name)?;
+            columns.extend(system.columns().iter().map(|(name, ty)| ((*name).to_owned(), *ty)));
+        }
+    }
+    Some(columns)
 }
 
 /// NULL, without a type.

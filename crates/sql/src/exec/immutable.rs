@@ -70,6 +70,7 @@ impl Immutable {
             warnings: Rc::default(),
             given: Rc::default(),
             cursors: Rc::default(),
+            prepared: Rc::default(),
         };
         Immutable { around, catalog: Catalog::default() }
     }

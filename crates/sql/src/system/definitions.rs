@@ -182,8 +182,33 @@ impl Catalog {
     }
 }
 
+/// Types that only functions of PostgreSQL have, as psql asks for functions by them.
+const PSEUDO: [(i64, &str); 7] = [
+    (2275, "cstring"),
+    (2278, "void"),
+    (2279, "trigger"),
+    (2280, "language_handler"),
+    (2281, "internal"),
+    (2283, "anyelement"),
+    (3838, "event_trigger"),
+];
+
+/// The name of a type that only functions have.
+pub(super) fn pseudo_type(oid: i64) -> Option<&'static str> {
+    PSEUDO.iter().find(|(known, _)| *known == oid).map(|(_, name)| *name)
+}
+
 /// The oid of a type.
 pub(crate) fn regtype(catalog: &Catalog, name: &str) -> Option<i64> {
+    named_type(catalog, name).or_else(|| {
+        let named = Named::read(name);
+        let is_own = named.schema.is_none_or(|schema| schema == "pg_catalog");
+        let found = PSEUDO.iter().filter(|_| is_own).find(|(_, known)| *known == named.name);
+        found.map(|(oid, _)| *oid)
+    })
+}
+
+fn named_type(catalog: &Catalog, name: &str) -> Option<i64> {
     let cast = crate::parse::parse_expression(&format!("NULL::{name}")).ok()?;
     let Expr::Cast { data_type, .. } = cast else { return None };
     let found = catalog.named_type(&data_type).ok()?;

@@ -353,6 +353,13 @@ impl Constraint<'_> {
     }
 }
 
+/// The encoding of the database, which has no collation of its own.
+pub(super) fn character_set() -> Vec<Datum> {
+    let null = || Datum::Null;
+    let [name, repertoire, form] = ["UTF8", "UCS", "UTF8"].map(text);
+    vec![null(), null(), name, repertoire, form, null(), null(), null()]
+}
+
 /// A sequence, unless it belongs to an identity column.
 pub(super) fn sequences(sequence: &Arc<Sequence>, around: &Surroundings) -> Option<Vec<Datum>> {
     if sequence.owner.as_ref().is_some_and(|owner| owner.is_identity) {

@@ -11,6 +11,7 @@
 //! because a name depends on the catalog and on the session's search path. Elements of arrays are
 //! numbers as well.
 
+use super::definitions::pseudo_type;
 use super::{namespace_name, regclass, regnamespace, regtype, relation_name};
 use crate::array;
 use crate::catalog::{Catalog, Named, procedures, quoted};
@@ -86,6 +87,7 @@ fn object_name(catalog: &Catalog, around: &Surroundings, reg: Reg, number: i64) 
                 Some(SqlType::Array(SqlType::Char(_))) => "character[]".to_owned(),
                 _ => {
                     let name = oid.and_then(|oid| catalog.type_name(oid, None));
+                    let name = name.or_else(|| pseudo_type(number).map(str::to_owned));
                     name.unwrap_or_else(|| number.to_string())
                 }
             }

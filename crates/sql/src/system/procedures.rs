@@ -1,10 +1,13 @@
-//! The rows of `pg_proc` for procedures, and their definitions as text.
+//! The rows of `pg_proc` and `information_schema.routines` for procedures, and their definitions as
+//! text.
 
 use super::access::Access;
 use super::{int, schema_oid, text, yes};
 use crate::catalog::{Catalog, Named, Procedure, procedures::candidates};
 use crate::datum::Datum;
-use crate::rights::{Kind, Object};
+use crate::rights::{Kind, Object, Rights};
+use crate::transaction::Surroundings;
+use crate::types::SqlType;
 use std::sync::Arc;
 
 /// The oid of the language of all procedures.
@@ -56,6 +59,43 @@ pub(super) fn languages(owner: i64) -> Vec<Vec<Datum>> {
 /// The rows of `pg_proc`.
 pub(super) fn procedures(catalog: &Catalog, access: &Access<'_>) -> Vec<Vec<Datum>> {
     catalog.procedures.values().map(|procedure| row(procedure, catalog, access)).collect()
+}
+
+/// The rows of `information_schema.routines`: the procedures that the role owns or may call.
+pub(super) fn routines(
+    catalog: &Catalog,
+    around: &Surroundings,
+    columns: &[(&str, SqlType)],
+) -> Vec<Vec<Datum>> {
+    let who = &around.identity;
+    let row = |procedure: &Arc<Procedure>| {
+        let object = Object::Procedure(procedure.oid);
+        let owns = who.owns(catalog, object);
+        if !owns && !who.rights_to(catalog, object, Kind::Procedure).has(Rights::EXECUTE) {
+            return None;
+        }
+        let name = &procedure.name;
+        let own_name = format!("{}_{}", name.name, procedure.oid);
+        let value = |(column, _): &(&str, SqlType)| match *column {
+            "specific_catalog" | "routine_catalog" => text(&around.database),
+            "specific_schema" | "routine_schema" => text(&name.schema),
+            "specific_name" => text(&own_name),
+            "routine_name" => text(&name.name),
+            "routine_type" => text("PROCEDURE"),
+            "routine_body" | "external_language" => text("SQL"),
+            "routine_definition" if owns && procedure.is_atomic => text(""),
+            "routine_definition" if owns => text(&procedure.body),
+            "parameter_style" => text("GENERAL"),
+            "is_deterministic" | "as_locator" | "is_udt_dependent" => text("NO"),
+            "sql_data_access" => text("MODIFIES"),
+            "schema_level_routine" => text("YES"),
+            "max_dynamic_result_sets" => int(0),
+            "security_type" => text("INVOKER"),
+            _ => Datum::Null,
+        };
+        Some(columns.iter().map(value).collect())
+    };
+    catalog.procedures.values().filter_map(row).collect()
 }
 
 fn row(procedure: &Arc<Procedure>, catalog: &Catalog, access: &Access<'_>) -> Vec<Datum> {

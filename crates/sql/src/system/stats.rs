@@ -1,15 +1,16 @@
-//! Statistics that monitoring tools read: `pg_stat_database`, `pg_stat_user_tables` and
-//! `pg_stat_statements`.
+//! Statistics that monitoring tools read: `pg_stat_database`, `pg_stat_user_tables`,
+//! `pg_stat_user_indexes`, `pg_stat_ssl` and `pg_stat_statements`.
 //!
 //! Counts are sums over all gateways that answer, from their starts. A column of PostgreSQL without
 //! a counterpart here, such as `blks_read`, is NULL. `pg_stat_statements` has no column `userid`,
 //! because shapes of statements are not counted by user.
 
-use super::{DATABASE, DESIGN_ROLE, int, text};
+use super::{DATABASE, DESIGN_ROLE, SessionShown, int, text};
 use crate::catalog::{Catalog, TEMPORARY, Table};
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::rights::READ_ALL_STATS;
+use crate::statistics::{Analyzed, Times};
 use crate::transaction::Surroundings;
 use isomer_design::TableId;
 use serde::{Deserialize, Serialize};
@@ -123,6 +124,7 @@ pub(super) fn database(around: &Surroundings) -> Vec<Vec<Datum>> {
 
 /// A row for each table. Reads of a table and of its indexes are added up: reads of all keys as
 /// sequential scans, others as index scans. The number of live rows is that of the last ANALYZE.
+/// Tables are not vacuumed.
 pub(super) fn tables(catalog: &Catalog, around: &Surroundings) -> Vec<Vec<Datum>> {
     let counts = around.design.counts();
     let row = |table: &Arc<Table>| {
@@ -145,15 +147,93 @@ pub(super) fn tables(catalog: &Catalog, around: &Surroundings) -> Vec<Vec<Datum>
             Datum::Null,
             known.map_or(Datum::Null, |known| int(known.rows as i64)),
         ];
-        row.resize(COLUMNS_OF_TABLES, Datum::Null);
+        row.resize(LAST_ANALYZE, Datum::Null);
+        row.extend(analyzed(known.map(|known| known.analyzed)));
         row
     };
     let shown = catalog.tables.values().filter(|table| table.schema_name != TEMPORARY);
     shown.map(row).collect()
 }
 
-/// The number of columns of `pg_stat_user_tables`.
-const COLUMNS_OF_TABLES: usize = 23;
+/// A row for each index. Its entries are counted where it is a table of the store. Reads by a
+/// primary key that rows are sorted by are those of the table; where the table has other indexes,
+/// reads by these are among them, so the counts of the primary key are not known.
+pub(super) fn indexes(catalog: &Catalog, around: &Surroundings) -> Vec<Vec<Datum>> {
+    let counts = around.design.counts();
+    let of = |id: &TableId| counts.tables.get(id).copied().unwrap_or_default();
+    let null = || Datum::Null;
+    let rows = |table: &Arc<Table>| {
+        let row = |oid: i64, name: &str, known: [Datum; 3]| {
+            let (table_oid, schema) = (int(table.oid.into()), text(&table.schema_name));
+            let mut row = vec![table_oid, int(oid), schema, text(&table.name), text(name)];
+            row.extend(known);
+            row
+        };
+        let entries = |id: &TableId| {
+            let RowCounts { scans, scanned, lookups, fetched, .. } = of(id);
+            [count(scans + lookups), count(scanned + fetched), null()]
+        };
+        let of_key = || match &table.primary {
+            Some(index) => entries(&index.id),
+            None if table.indexes.is_empty() => {
+                let RowCounts { lookups, fetched, .. } = of(&table.id);
+                [count(lookups), count(fetched), count(fetched)]
+            }
+            None => [null(), null(), null()],
+        };
+        let key = table.has_key().then(|| row(super::key_oid(table), &table.key_name, of_key()));
+        let others = table.indexes.iter();
+        let others = others.map(|index| row(index.oid.into(), &index.name, entries(&index.id)));
+        key.into_iter().chain(others).collect::<Vec<_>>()
+    };
+    let shown = catalog.tables.values().filter(|table| table.schema_name != TEMPORARY);
+    shown.flat_map(rows).collect()
+}
+
+/// A row for each table, for views about its blocks, which Isomer does not have.
+pub(super) fn blocks(catalog: &Catalog, columns: usize) -> Vec<Vec<Datum>> {
+    let row = |table: &Arc<Table>| {
+        let mut row = vec![int(table.oid.into()), text(&table.schema_name), text(&table.name)];
+        row.resize(columns, Datum::Null);
+        row
+    };
+    catalog.tables.values().map(row).collect()
+}
+
+/// A row in which nothing is known.
+pub(super) fn unknown(columns: usize) -> Vec<Vec<Datum>> {
+    vec![vec![Datum::Null; columns]]
+}
+
+/// A row for each session: whether its connection is encrypted. How it is encrypted is not known.
+pub(super) fn encryption(around: &Surroundings) -> Vec<Vec<Datum>> {
+    let row = |shown: SessionShown| {
+        let is_encrypted = shown.is_encrypted.map_or(Datum::Null, Datum::Bool);
+        let mut row = vec![int(shown.process.into()), is_encrypted];
+        row.resize(COLUMNS_OF_SSL, Datum::Null);
+        row
+    };
+    around.sessions.sessions().shown.into_iter().map(row).collect()
+}
+
+/// The number of columns of `pg_stat_ssl`.
+const COLUMNS_OF_SSL: usize = 8;
+
+/// The column index of `last_analyze` in `pg_stat_user_tables`.
+const LAST_ANALYZE: usize = 17;
+
+/// The last six columns of `pg_stat_user_tables`. The counts are NULL for statistics from a version
+/// that did not count.
+fn analyzed(known: Option<Analyzed>) -> [Datum; 6] {
+    let is_counted = known != Some(Analyzed::default());
+    let Analyzed { asked, own } = known.unwrap_or_default();
+    let last = |times: Times| match times.count {
+        0 => Datum::Null,
+        _ => Datum::Timestamp(times.last_us),
+    };
+    let number = |times: Times| if is_counted { count(times.count) } else { Datum::Null };
+    [last(asked), last(own), Datum::Null, Datum::Null, number(asked), number(own)]
+}
 
 /// A row for each shape of statements. Shapes are shown to roles that may see the statements of all
 /// sessions.
