@@ -20,6 +20,20 @@ use std::sync::Arc;
 /// The most prepared statements of a session, and the most portals.
 const PREPARED_MAX: usize = 10_000;
 
+/// Closes a prepared statement, or all of them.
+pub(super) fn close_statements(session: &mut Session, name: Option<&str>) {
+    match name {
+        Some(name) => {
+            session.statements.remove(name);
+            session.prepared.borrow_mut().remove(name);
+        }
+        None => {
+            session.statements.clear();
+            session.prepared.borrow_mut().clear();
+        }
+    }
+}
+
 impl Session {
     pub(super) fn parse(&mut self, reader: &mut Reader<'_>, out: &mut Out) -> Result<(), SqlError> {
         let (name, text) = (reader.text()?, reader.text()?);
@@ -65,18 +79,6 @@ impl Session {
         }
         self.statements.insert(name.to_owned(), statement);
         Ok(())
-    }
-
-    /// Closes a prepared statement.
-    pub(super) fn forget(&mut self, name: &str) {
-        self.statements.remove(name);
-        self.prepared.borrow_mut().remove(name);
-    }
-
-    /// Closes all prepared statements.
-    pub(super) fn forget_all(&mut self) {
-        self.statements.clear();
-        self.prepared.borrow_mut().clear();
     }
 
     pub(super) fn prepare(
@@ -240,7 +242,7 @@ impl Session {
     pub(super) fn close(&mut self, reader: &mut Reader<'_>, out: &mut Out) -> Result<(), SqlError> {
         let (kind, name) = (reader.byte()?, reader.text()?);
         match kind {
-            b'S' => self.forget(name),
+            b'S' => close_statements(self, Some(name)),
             b'P' => {
                 self.portals.remove(name);
                 self.close_cursor(name);

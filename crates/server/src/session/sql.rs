@@ -1,5 +1,6 @@
 //! SQL statements about a session's prepared statements, and definitions.
 
+use super::extended::close_statements;
 use super::{Call, Flush, PlanAgain, Said, Session, Written};
 use crate::backend::read_only_call;
 use crate::ddl::Definer;
@@ -96,12 +97,12 @@ impl Session {
                 self.perform(call, out, flush)?;
             }
             Prepared::Deallocate(None) => {
-                self.forget_all();
+                close_statements(self, None);
                 out.complete("DEALLOCATE ALL");
             }
             Prepared::Deallocate(Some(name)) => {
                 self.statement(name)?;
-                self.forget(name);
+                close_statements(self, Some(name));
                 out.complete("DEALLOCATE");
             }
             Prepared::DiscardSequences => {
@@ -117,7 +118,7 @@ impl Session {
                 self.drop_temporaries(flush)?;
                 self.cursors.clear();
                 self.tell_cursors();
-                self.forget_all();
+                close_statements(self, None);
                 self.given.forget();
                 let numbers = self.numbers.borrow_mut().all_unlocked();
                 self.let_go_of(numbers);

@@ -32,7 +32,7 @@ pub(crate) fn read(text: &str, budget: &Budget) -> Result<Path, SqlError> {
     budget.charge(text.len())?;
     let (tokens, token) = (Tokens::new(text), Token::End);
     let (filters, subscripts, operators, later) = (0, 0, 0, None);
-    let mut reader = Reader { tokens, token, budget, filters, subscripts, operators, later };
+    let mut reader = PathReader { tokens, token, budget, filters, subscripts, operators, later };
     reader.advance()?;
     if reader.token == Token::End {
         let message = format!("invalid input syntax for type jsonpath: \"{text}\"");
@@ -52,7 +52,7 @@ pub(crate) fn read(text: &str, budget: &Budget) -> Result<Path, SqlError> {
     }
 }
 
-struct Reader<'t, 'b> {
+struct PathReader<'t, 'b> {
     tokens: Tokens<'t>,
     token: Token,
     budget: &'b Budget,
@@ -78,7 +78,7 @@ fn expression(steps: Steps) -> Found {
     Found { steps, is_predicate: false }
 }
 
-impl Reader<'_, '_> {
+impl PathReader<'_, '_> {
     fn advance(&mut self) -> Result<Token, SqlError> {
         self.budget.charge(2 * size_of::<Step>())?;
         let next = self.tokens.next()?;
