@@ -17,7 +17,9 @@ pub use ordered::{FusedRows, OrderRouter, StatementTurn, order_hashes};
 pub use others::Others;
 
 use crate::catalog::Missing;
-use crate::conductor::{ChangeEvent, Conductor, FailedOver, Job, link_of, number_from, states};
+use crate::conductor::{
+    ChangeEvent, Conductor, FailedOver, Job, is_returning, link_of, number_from, states,
+};
 use crate::embedded::{Embedded, Runtime, SiteReport};
 use crate::error::Error;
 use crate::fusion::is_reserved;
@@ -443,7 +445,7 @@ impl Database {
         let sites = design.sites().iter().filter(elsewhere);
         let reach = |site: SiteId| {
             let mut reach = transport.reach(site)?;
-            if reach.trouble.is_none() && self.conductor.is_returning(site) {
+            if reach.trouble.is_none() && is_returning(&self.conductor, site) {
                 reach.trouble = Some("it is back, and not readmitted yet".to_owned());
             }
             Some(reach)

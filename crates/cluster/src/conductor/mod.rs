@@ -60,7 +60,7 @@ pub use drained::drain_reason;
 pub(crate) use drained::is_drained;
 pub use event::ChangeEvent;
 pub use membership::FailedOver;
-pub(crate) use membership::{Unheard, has_not_heard};
+pub(crate) use membership::{Unheard, has_not_heard, is_returning};
 pub(crate) use nodes::{add_node, remove_node};
 pub(crate) use ordered::set_ordered;
 pub(crate) use pins::{around_pins, set_pins, turn_plans};

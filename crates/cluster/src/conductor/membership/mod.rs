@@ -266,12 +266,6 @@ impl<T: Transport> Conductor<T> {
         self.membership.members.lock().is_given_up(site)
     }
 
-    /// True from when a site is declared dead until any change may need it: it is readmitted then,
-    /// and has been told the numbers of backups.
-    pub(crate) fn is_returning(&self, site: SiteId) -> bool {
-        self.is_given_up(site) || backups::is_untold(self, site)
-    }
-
     /// True if a site is up and a member.
     pub(super) fn is_usable(&self, site: SiteId) -> bool {
         self.transport.failure(site).is_none() && !self.membership.is_passed_by(site)
@@ -317,6 +311,12 @@ impl<T: Transport> Conductor<T> {
             self.transport.retry(site).await;
         }
     }
+}
+
+/// True from when a site is declared dead until any change may need it: it is readmitted then, and
+/// has been told the numbers of backups.
+pub(crate) fn is_returning<T: Transport>(conductor: &Conductor<T>, site: SiteId) -> bool {
+    conductor.is_given_up(site) || backups::is_untold(conductor, site)
 }
 
 /// The refusal of work that needs a site which is not readmitted yet.
