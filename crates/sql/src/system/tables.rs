@@ -22,7 +22,6 @@ const NAMES: SqlType = SqlType::Array(&SqlType::Name);
 const BIGINTS: SqlType = SqlType::Array(&SqlType::Int8);
 const TSTZ: SqlType = SqlType::TimestampTz;
 const NUMBERS: SqlType = SqlType::Array(&SqlType::Oid);
-const NAMES: SqlType = SqlType::Array(&SqlType::Name);
 const LETTERS: SqlType = SqlType::Array(&SqlType::Letter);
 const KINDS: SqlType = SqlType::Array(&SqlType::Reg(Reg::Type));
 const SPAN: SqlType = SqlType::Interval;
