@@ -60,7 +60,7 @@ pub(crate) fn approve(engine: &Engine, number: u64, by: &str) -> Result<(), SqlE
         engine.steering.proposals.lock().started(number, None, Err(why.clone()));
         return Err(refused(number, &why));
     }
-    let Proposal { plan, statement, by: proposer, .. } = proposal;
+    let Proposal { plan, statement, by: proposer, decision, .. } = proposal;
     engine.steering.weigh(now);
     if let Some(statement) = statement {
         engine.steering.proposals.lock().runs(number);
@@ -68,10 +68,9 @@ pub(crate) fn approve(engine: &Engine, number: u64, by: &str) -> Result<(), SqlE
         return Ok(());
     }
     let design = engine.database().design();
-    let decision = match engine.autopilot() {
-        Decider::Learned(learned) => learned.approved(now, &design, &plan),
-        Decider::Elastic(_) => None,
-    };
+    if let Decider::Learned(learned) = engine.autopilot() {
+        learned.approved(now, &design, &plan, decision);
+    }
     // A strategy does not know where sites fail together, so it may drop a copy that is a backup.
     let mut plan = match proposer {
         Some(_) => plan,

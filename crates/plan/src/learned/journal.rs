@@ -17,7 +17,7 @@ use super::tuning::Tuning;
 use isomer_design::{Change, Design, Footprint, Key, TableId};
 use isomer_strategy::Place;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
 
 /// The result of a change.
@@ -188,29 +188,33 @@ impl Journal {
         self.entries.push_back(entry);
     }
 
-    /// The last decision that asked for one of these changes.
-    pub(crate) fn entry_with<'c>(
+    /// The decision that a plan is of: the one that asked for all of its changes, and for the
+    /// fewest others; of several, the last one.
+    pub(crate) fn entry_for<'c>(
         &self,
-        mut changes: impl Iterator<Item = &'c Change>,
+        changes: impl Iterator<Item = &'c Change>,
     ) -> Option<&Entry> {
-        let at = changes.find_map(|change| self.entry_of(change))?;
-        Some(&self.entries[at])
+        let wanted: BTreeSet<&Change> = changes.collect();
+        let has_all = |entry: &&Entry| {
+            let asked: BTreeSet<&Change> = entry.changes().collect();
+            wanted.is_subset(&asked)
+        };
+        let all = self.entries.iter().rev().filter(|entry| entry.fates.len() >= wanted.len());
+        all.filter(has_all).min_by_key(|entry| entry.fates.len()).filter(|_| !wanted.is_empty())
     }
 
-    /// Puts the recommendation that last asked for these changes in force, from this time on.
-    /// Returns its number.
-    pub(crate) fn take_up<'c>(
-        &mut self,
-        now_ns: u64,
-        mut changes: impl Iterator<Item = &'c Change>,
-    ) -> Option<u64> {
-        let at = changes.find_map(|change| self.entry_of(change))?;
+    /// Puts a recommendation in force, from this time on: what is heard of its changes belongs to
+    /// it now, also where later ones asked for the same. Returns false if it is not kept any more.
+    pub(crate) fn take_up(&mut self, now_ns: u64, number: u64) -> bool {
+        let found = self.entries.binary_search_by_key(&number, |entry| entry.number);
+        let Ok(at) = found else { return false };
         let entry = &mut self.entries[at];
         (entry.in_force, entry.at_ns) = (true, now_ns);
+        self.asked.extend(entry.changes().map(|change| (change.clone(), number)));
         if self.open.len() < Tuning::MANY {
-            self.open.push(entry.number);
+            self.open.push(number);
         }
-        Some(entry.number)
+        true
     }
 
     /// The index of the last decision that asked for a change.
@@ -405,12 +409,36 @@ mod tests {
         let mut journal = Journal::default();
         for at in [5, 6] {
             enter(&mut journal, false, split(at), &[]);
-            assert!(journal.take_up(2, [split(at)].iter()).is_some());
+            assert!(journal.take_up(2, at as u64 - 4));
         }
         journal.hear(&split(5), Ok(7));
         (1..=3).for_each(|number| journal.close(number));
         let fates: Vec<_> = journal.entries().map(|entry| entry.fates[0].clone()).collect();
         assert!(matches!(fates[..], [ChangeResult::Failed(_), ChangeResult::Made(7)]), "{fates:?}");
+    }
+
+    #[test]
+    fn a_plan_is_of_the_decision_that_asked_for_all_of_it() {
+        let mut journal = Journal::default();
+        for (keys, benefit_us) in [(5..7, 10.0), (5..9, 1000.0), (8..9, 1.0)] {
+            enter(&mut journal, true, split(keys.start), &[]);
+            let entry = journal.entries.back_mut().expect("it was entered");
+            let steps = keys.clone().map(|at| Step::new(split(at), "a test"));
+            entry.candidates = vec![Candidate::of_steps(S1, steps.collect())];
+            entry.candidates[0].benefit_us = benefit_us;
+            entry.fates = vec![ChangeResult::Open; keys.count()];
+        }
+        let of = |keys: std::ops::Range<i64>| {
+            let changes: Vec<Change> = keys.map(split).collect();
+            journal.entry_for(changes.iter()).map(|entry| entry.number)
+        };
+        assert_eq!([of(5..7), of(5..6), of(6..9), of(8..9)], [1, 1, 2, 3].map(Some));
+        assert_eq!([of(4..6), of(5..5)], [None, None]);
+        // What is heard belongs to the decision that was taken up.
+        assert!(journal.take_up(2, 1) && !journal.take_up(2, 7));
+        journal.hear(&split(5), Ok(7));
+        let made = journal.entries().map(|entry| entry.fates[0] == ChangeResult::Made(7));
+        assert_eq!(made.collect::<Vec<_>>(), [false, false, true]);
     }
 
     #[test]

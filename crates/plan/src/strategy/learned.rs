@@ -276,14 +276,13 @@ impl Learned {
     /// expected to save and to cost, in microseconds.
     pub fn decision_of(&self, plan: &Plan) -> Option<(u64, [f64; 2])> {
         let brain = self.brain.lock();
-        let entry = brain.journal.entry_with(plan.changes())?;
+        let entry = brain.journal.entry_for(plan.changes())?;
         let chosen = entry.candidates.first()?;
         Some((entry.number, [chosen.benefit_us, chosen.cost_us]))
     }
 
-    /// An operator has approved a proposed plan: its effect is measured from now on. Returns the
-    /// number of its decision, if the journal still has it.
-    pub fn approved(&self, now: Time, design: &Design, plan: &Plan) -> Option<u64> {
+    /// An operator has approved a proposed plan of a decision: its effect is measured from now on.
+    pub fn approved(&self, now: Time, design: &Design, plan: &Plan, decision: Option<u64>) {
         let mut brain = self.state();
         for change in plan.changes() {
             let (Some(table), Some(start)) = (change.table(), change.start()) else { continue };
@@ -291,7 +290,9 @@ impl Learned {
             let effort = brain.known.effort(change, &Range { table, keys }, &placement);
             brain.changing.insert(change.clone(), effort);
         }
-        brain.journal.take_up(now.0, plan.changes())
+        if let Some(decision) = decision {
+            brain.journal.take_up(now.0, decision);
+        }
     }
 
     /// The approved plan of a decision has ended.
