@@ -448,8 +448,10 @@ pub(crate) fn shown_key(
     let names: Vec<String> = parts.iter().map(|part| part.said(table)).collect();
     let shown = |part: &Part| {
         // It was computed before without an error.
-        let value = part_of(part, values, by).unwrap_or(Datum::Null);
-        crate::text::format(&value, part.ty(table)).into_owned()
+        match part_of(part, values, by).unwrap_or(Datum::Null) {
+            Datum::Null => "null".to_owned(),
+            value => crate::text::format(&value, part.ty(table)).into_owned(),
+        }
     };
     let shown: Vec<String> = parts.iter().map(shown).collect();
     format!("({})=({})", names.join(", "), shown.join(", "))
