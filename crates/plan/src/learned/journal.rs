@@ -203,8 +203,9 @@ impl Journal {
         all.filter(has_all).min_by_key(|entry| entry.fates.len()).filter(|_| !wanted.is_empty())
     }
 
-    /// Puts a recommendation in force, from this time on: what is heard of its changes belongs to
-    /// it now, also where later ones asked for the same. Returns false if it is not kept any more.
+    /// Puts a recommendation in force, from this time on. The results of its changes belong to it
+    /// now, also where later decisions asked for the same. Returns false if it is not kept any
+    /// more.
     pub(crate) fn take_up(&mut self, now_ns: u64, number: u64) -> bool {
         let found = self.entries.binary_search_by_key(&number, |entry| entry.number);
         let Ok(at) = found else { return false };
@@ -434,7 +435,7 @@ mod tests {
         };
         assert_eq!([of(5..7), of(5..6), of(6..9), of(8..9)], [1, 1, 2, 3].map(Some));
         assert_eq!([of(4..6), of(5..5)], [None, None]);
-        // What is heard belongs to the decision that was taken up.
+        // Results belong to the decision that was taken up.
         assert!(journal.take_up(2, 1) && !journal.take_up(2, 7));
         journal.hear(&split(5), Ok(7));
         let made = journal.entries().map(|entry| entry.fates[0] == ChangeResult::Made(7));
