@@ -75,6 +75,11 @@ fn made(
     binder.budget.charge(bytes)?;
     let (mut columns, mut args) = (Vec::new(), Vec::with_capacity(fields.len() + 1));
     for (name, value) in fields {
+        // The number of an object is shown as its name, for which only a statement has the catalog.
+        let value = match value.ty {
+            SqlType::Reg(_) => typed(binder.as_text(value)?, SqlType::Text),
+            _ => value,
+        };
         columns.push((name, value.ty));
         args.push(value.expr);
     }

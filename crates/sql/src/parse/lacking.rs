@@ -74,14 +74,8 @@ const STATEMENTS: [(&[&str], Option<&str>); 9] = [
 ];
 
 /// Actions of ALTER TABLE.
-const ACTIONS: [&[&str]; 6] = [
-    &["INHERIT"],
-    &["NO", "INHERIT"],
-    &["SET", "TABLESPACE"],
-    &["RESET"],
-    &["CLUSTER", "ON"],
-    &["SET", "WITHOUT", "CLUSTER"],
-];
+const ACTIONS: [&[&str]; 4] =
+    [&["INHERIT"], &["NO", "INHERIT"], &["SET", "TABLESPACE"], &["RESET"]];
 
 /// Forms of XML that are no calls.
 const XML: [&str; 8] = [
