@@ -744,9 +744,7 @@ fn takes(func: Func, at: usize, ty: SqlType) -> bool {
         Argument::Whole => matches!(ty, SqlType::Int2 | SqlType::Int4),
         Argument::Long => matches!(ty, SqlType::Int2 | SqlType::Int4 | SqlType::Int8),
         Argument::Truth => ty == SqlType::Bool,
-        Argument::Any if matches!(func, Func::Cardinality | Func::ArrayToString) && at == 0 => {
-            ty.family() == Family::Array
-        }
+        Argument::Any if func == Func::Cardinality => ty.family() == Family::Array,
         Argument::Any => true,
     }
 }
