@@ -418,10 +418,9 @@ impl Proposals {
     }
 
     /// An approved proposal is carried out as a reconfiguration, or cannot be.
-    pub fn started(&mut self, number: u64, decision: Option<u64>, started: Result<u64, String>) {
+    pub fn started(&mut self, number: u64, started: Result<u64, String>) {
         let approved = |it: &&mut Proposal| it.number == number && it.state == State::Approved;
         let Some(proposal) = self.kept.iter_mut().find(approved) else { return };
-        proposal.decision = decision.or(proposal.decision);
         let running = |number| State::Running(Some(number));
         proposal.state = started.map_or_else(State::Refused, running);
         if matches!(proposal.state, State::Running(_)) {
@@ -601,13 +600,13 @@ mod tests {
         offer(&mut proposals, 0, 8);
         assert_eq!(proposals.approve(Time(1), 1, "ann").map(|it| it.plan), Ok(split(5)));
         assert_eq!(proposals.approve(Time(1), 1, "ann"), Err(Wrong::State(State::Approved)));
-        proposals.started(1, Some(9), Ok(4));
+        proposals.started(1, Ok(4));
         assert_eq!(offer(&mut proposals, 2, 5), None, "it runs");
         proposals.follow(|number| (number == 4).then_some(Ok(Time(5))));
         proposals.approve(Time(1), 2, "ann").expect("it waits");
-        proposals.started(2, None, Err("the design has changed".to_owned()));
+        proposals.started(2, Err("the design has changed".to_owned()));
         proposals.approve(Time(1), 3, "ann").expect("it waits");
-        proposals.started(3, None, Ok(5));
+        proposals.started(3, Ok(5));
         proposals.follow(|_| Some(Err("it was cancelled".to_owned())));
         assert_eq!(states(&proposals), ["done", "refused", "refused"]);
         assert_eq!(offer(&mut proposals, 2, 5), Some(4), "the load may ask for it anew");
@@ -631,7 +630,7 @@ mod tests {
         let by_ann = Parts::from([("remaster", TableId(1), Key::int(7))]);
         proposals.propose(Time(0), split(7), "ann", by_ann).expect("it is new");
         proposals.approve(Time(1), 1, "ann").expect("it waits");
-        proposals.started(1, None, Ok(4));
+        proposals.started(1, Ok(4));
         let now = states(&proposals);
         assert_eq!(now, ["running", "refused", "proposed", "proposed", "proposed"]);
     }
@@ -716,7 +715,7 @@ mod tests {
         proposals.weigh(s(90), measure);
         assert_eq!(proposals.all().next().map(|it| it.load), Some([None; 2]));
         proposals.approve(s(100), 1, "ann").expect("it waits");
-        proposals.started(1, None, Ok(4));
+        proposals.started(1, Ok(4));
         proposals.weigh(s(101), measure);
         proposals.follow(|_| Some(Ok(s(110))));
         let mut seen = |now| {

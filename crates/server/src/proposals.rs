@@ -57,7 +57,7 @@ pub(crate) fn approve(engine: &Engine, number: u64, by: &str) -> Result<(), SqlE
     let approved = engine.steering.proposals.lock().approve(now, number, by);
     let proposal = approved.map_err(|why| wrong(number, why))?;
     if let Some(why) = overtaken(engine, &engine.database().design(), &proposal) {
-        engine.steering.proposals.lock().started(number, None, Err(why.clone()));
+        engine.steering.proposals.lock().started(number, Err(why.clone()));
         return Err(refused(number, &why));
     }
     let Proposal { plan, statement, by: proposer, decision, .. } = proposal;
@@ -82,13 +82,13 @@ pub(crate) fn approve(engine: &Engine, number: u64, by: &str) -> Result<(), SqlE
     };
     if plan.is_empty() {
         let why = "none of its changes is possible any more".to_owned();
-        engine.steering.proposals.lock().started(number, decision, Err(why.clone()));
+        engine.steering.proposals.lock().started(number, Err(why.clone()));
         return Err(refused(number, &why));
     }
     plan.reason = format!("proposal {number}, approved by {by}");
     let started = engine.database().reconfigure(plan).map_err(database);
     let outcome = started.as_ref().map(|number| *number).map_err(|error| error.message.clone());
-    engine.steering.proposals.lock().started(number, decision, outcome);
+    engine.steering.proposals.lock().started(number, outcome);
     started.map(drop).map_err(|error| refused(number, &error.message))
 }
 
