@@ -21,6 +21,8 @@
 //! | `exec` | executes them |
 //! | [`budget`] | memory and time of a statement |
 //! | [`types`], [`datum`], [`numeric`], [`text`], [`binary`] | values, and their formats |
+//! | [`row_value`] | rows as values |
+//! | [`name`] | names of objects |
 //! | [`enums`], [`domains`] | enums; types with conditions over other types |
 //! | [`zone`] | time zones |
 //! | [`statistics`] | statistics of tables and columns |

@@ -12,6 +12,7 @@
 
 use crate::bind::folded;
 use crate::error::{SqlError, code};
+use crate::types::RANGES;
 use sqlparser::ast::{
     self, ColumnOption, ConstraintCharacteristics, CreateIndex, CreateTable, CreateTableOptions,
     DeferrableInitial, IndexType, LimitClause, OnCommit, Query, SetExpr, SqlOption, TableFactor,
@@ -117,18 +118,6 @@ pub(crate) fn function(function: &ast::Function) -> Result<(), SqlError> {
 /// Functions of PostgreSQL for types and features that are not supported.
 const FUNCTIONS: &[&str] = &[
     // Ranges.
-    "int4range",
-    "int8range",
-    "numrange",
-    "tsrange",
-    "tstzrange",
-    "daterange",
-    "int4multirange",
-    "int8multirange",
-    "nummultirange",
-    "tsmultirange",
-    "tstzmultirange",
-    "datemultirange",
     "multirange",
     "isempty",
     "lower_inc",
@@ -246,7 +235,7 @@ const FUNCTIONS: &[&str] = &[
 /// The error for a function of PostgreSQL that is not supported.
 pub(crate) fn lacking_function(name: &str) -> Option<SqlError> {
     let error = || SqlError::unsupported(format!("the function {name}"));
-    FUNCTIONS.contains(&name).then(error)
+    (FUNCTIONS.contains(&name) || RANGES.contains(&name)).then(error)
 }
 
 /// An INSERT.

@@ -701,7 +701,7 @@ fn modified(ty: SqlType, modifiers: &[String]) -> Option<SqlType> {
 }
 
 /// Types of PostgreSQL that are not supported, and that the grammar takes for names.
-const OTHERS: [&str; 32] = [
+const OTHERS: [&str; 20] = [
     "money",
     "inet",
     "cidr",
@@ -721,6 +721,11 @@ const OTHERS: [&str; 32] = [
     "tsquery",
     "regconfig",
     "regdictionary",
+    "pg_lsn",
+];
+
+/// Ranges, which are not supported either: types, and functions that make their values.
+pub(crate) const RANGES: [&str; 12] = [
     "int4range",
     "int8range",
     "numrange",
@@ -733,13 +738,13 @@ const OTHERS: [&str; 32] = [
     "tsmultirange",
     "tstzmultirange",
     "datemultirange",
-    "pg_lsn",
 ];
 
 /// The error for one of these types.
 pub(crate) fn other_type(name: &str) -> Option<SqlError> {
     let name = name.to_lowercase();
-    OTHERS.contains(&&*name).then(|| unknown_type(&name))
+    let is_one = OTHERS.contains(&&*name) || RANGES.contains(&&*name);
+    is_one.then(|| unknown_type(&name))
 }
 
 fn unknown_type(name: &str) -> SqlError {

@@ -14,6 +14,7 @@
 //! | [`recursion`] | WITH RECURSIVE |
 //! | [`dimensions`] | arrays of several dimensions |
 //! | [`each_pattern`], [`variadic`] | several patterns; the elements of an array as arguments |
+//! | [`rows`] | rows as values |
 //! | [`json_records`], [`json_paths`] | members of JSON objects as columns; paths of SQL/JSON |
 //! | [`times`], [`json`], [`arrays`] | functions of times that depend on the zone; JSON; arrays |
 //! | [`drivers`] | forms that only drivers use |
