@@ -10,7 +10,9 @@
 //! **The mode of a table** restricts the mode of the server, and never extends it: the lesser of
 //! both counts, in the order off, recommend, approve, auto. **The window** is a part of each day in
 //! UTC, in which strategies may begin changes. **The budget of changes** is their number in any
-//! [`BUDGET_NS`]; a plan is cut where the budget ends.
+//! [`BUDGET_NS`]. A plan is cut where the budget ends, but not between a split and the change that
+//! it is for: a split alone is of no use. A budget that is smaller than such a unit lets none of
+//! it begin.
 //!
 //! **The budget of bytes** is a mean rate. Only new replicas copy rows; splits and new masters cost
 //! nothing. The size of a copy is known when it has ended, so copies begin one after the other, and
@@ -28,7 +30,7 @@
 //! are not restrained. Times are arguments.
 
 use crate::learned::Mode;
-use isomer_design::{Change, Plan, TableId, Time};
+use isomer_design::{Change, Plan, Step, TableId, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::str::FromStr;
@@ -100,6 +102,8 @@ pub enum Withheld {
     Window,
     /// The budget of changes is spent.
     Budget,
+    /// The budget of changes is smaller than what belongs together.
+    Unit,
     /// The budget of bytes is spent, or a copy is under way.
     Bytes,
     /// The last changes have disturbed transactions too much.
@@ -108,11 +112,12 @@ pub enum Withheld {
 
 impl Withheld {
     /// All reasons.
-    pub const ALL: [Withheld; 6] = [
+    pub const ALL: [Withheld; 7] = [
         Withheld::Switch,
         Withheld::Mode,
         Withheld::Window,
         Withheld::Budget,
+        Withheld::Unit,
         Withheld::Bytes,
         Withheld::Disturbance,
     ];
@@ -124,6 +129,7 @@ impl Withheld {
             Withheld::Mode => "mode",
             Withheld::Window => "window",
             Withheld::Budget => "budget",
+            Withheld::Unit => "unit",
             Withheld::Bytes => "bytes",
             Withheld::Disturbance => "disturbance",
         }
@@ -136,6 +142,7 @@ impl Withheld {
             Withheld::Mode => "the mode of its table does not permit it",
             Withheld::Window => "the window of changes is closed",
             Withheld::Budget => "the changes of this minute are made",
+            Withheld::Unit => "it needs more changes at once than the budget of a minute has",
             Withheld::Bytes => "the copies so far have spent the budget of bytes",
             Withheld::Disturbance => "the last changes have raised the 99th percentile by too much",
         }
@@ -179,6 +186,25 @@ fn copies(change: &Change) -> bool {
     matches!(change, Change::AddReplica { .. })
 }
 
+/// The steps by what belongs together: a change, and the splits directly before it in its table.
+/// Splits that no other change follows are on their own.
+fn units(steps: Vec<Step>) -> Vec<Vec<Step>> {
+    let is_split = |step: &Step| matches!(step.change, Change::Split { .. });
+    let mut units: Vec<Vec<Step>> = Vec::new();
+    for step in steps {
+        let splits_for = |last: &Step| is_split(last) && last.change.table() == step.change.table();
+        match units.last_mut().filter(|unit| unit.last().is_some_and(splits_for)) {
+            Some(unit) => unit.push(step),
+            None => units.push(vec![step]),
+        }
+    }
+    let apart = |unit: Vec<Step>| match unit.iter().all(is_split) {
+        true => unit.into_iter().map(|step| vec![step]).collect(),
+        false => vec![unit],
+    };
+    units.into_iter().flat_map(apart).collect()
+}
+
 impl Restraints {
     /// Sorts the changes that a strategy wants now by their fate, in the server's mode. Changes
     /// have raised the 99th percentile by `added_us`, if that is known.
@@ -192,11 +218,9 @@ impl Restraints {
         let is_open = self.window.is_none_or(|window| window.contains(now));
         let limit = self.added_p99_us.zip(added_us);
         let disturbs = limit.is_some_and(|(limit, added)| added > limit as f64);
-        // Changes behind a copy wait with it, because they may need it.
-        let mut is_cut = false;
+        let mut permitted = Vec::new();
         for step in plan.steps.iter().cloned() {
-            let has_room = |begun: &VecDeque<Time>, most: u32| begun.len() < most as usize;
-            let withheld = match self.mode_of(server, &step.change) {
+            let why = match self.mode_of(server, &step.change) {
                 Mode::Off | Mode::Recommend => Withheld::Mode,
                 Mode::Approve => {
                     proposed.push(step);
@@ -204,23 +228,28 @@ impl Restraints {
                 }
                 Mode::Auto if !is_open => Withheld::Window,
                 Mode::Auto if disturbs => Withheld::Disturbance,
-                Mode::Auto if is_cut || self.must_wait(now, &step.change) => {
-                    is_cut = true;
-                    Withheld::Bytes
-                }
-                Mode::Auto if self.per_minute.is_some_and(|most| !has_room(&self.begun, most)) => {
-                    Withheld::Budget
-                }
                 Mode::Auto => {
-                    self.begun.push_back(now);
-                    if copies(&step.change) {
-                        self.copying.push((step.change.clone(), now));
-                    }
-                    carried.push(step);
+                    permitted.push(step);
                     continue;
                 }
             };
-            sifted.withheld.push((step.change, withheld));
+            sifted.withheld.push((step.change, why));
+        }
+        // Changes behind one that waits wait with it, because they may need it.
+        let mut cut = None;
+        for unit in units(permitted) {
+            cut = cut.or_else(|| self.must_wait(now, &unit));
+            for step in unit {
+                if let Some(why) = cut {
+                    sifted.withheld.push((step.change, why));
+                    continue;
+                }
+                self.begun.push_back(now);
+                if copies(&step.change) {
+                    self.copying.push((step.change.clone(), now));
+                }
+                carried.push(step);
+            }
         }
         if self.per_minute.is_none() {
             self.begun.clear();
@@ -228,10 +257,18 @@ impl Restraints {
         Sifted { carried: with(carried), proposed: with(proposed), ..sifted }
     }
 
-    /// True if a copy may not begin yet.
-    fn must_wait(&self, now: Time, change: &Change) -> bool {
-        let has_budget = self.bytes_per_second.is_some() && copies(change);
-        has_budget && (!self.copying.is_empty() || now < self.paid_at)
+    /// Why changes that belong together may not begin yet.
+    fn must_wait(&self, now: Time, unit: &[Step]) -> Option<Withheld> {
+        let copies = unit.iter().any(|step| copies(&step.change));
+        let is_copying = !self.copying.is_empty() || now < self.paid_at;
+        if self.bytes_per_second.is_some() && copies && is_copying {
+            return Some(Withheld::Bytes);
+        }
+        let most = self.per_minute? as usize;
+        if unit.len() > most {
+            return Some(Withheld::Unit);
+        }
+        (self.begun.len() + unit.len() > most).then_some(Withheld::Budget)
     }
 
     /// A change has ended, and has copied these bytes: none if it failed.
@@ -257,7 +294,7 @@ impl Restraints {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use isomer_design::{Key, Step};
+    use isomer_design::{Key, SiteId};
 
     fn plan(tables: &[u32]) -> Plan {
         let step = |table: &u32| {
@@ -335,5 +372,28 @@ mod tests {
         assert_eq!(carried(Time(at(0).0 + NS), plan(&[3, 4])), [3]);
         assert!(carried(Time(at(1).0 - 1), plan(&[5])).is_empty());
         assert_eq!(carried(at(1), plan(&[6, 7, 8])), [6, 7]);
+    }
+
+    #[test]
+    fn a_split_begins_only_with_the_change_that_it_is_for() {
+        let moves = |table: u32| {
+            let start = Key::int(5);
+            let change = Change::Remaster { table: TableId(table), start, to: SiteId(2) };
+            let mut plan = plan(&[table, table]);
+            plan.steps.push(Step::new(change, "hot"));
+            plan
+        };
+        let both = |one: Plan, other: Plan| Plan {
+            steps: [one.steps, other.steps].concat(),
+            ..Plan::default()
+        };
+        let mut restraints = Restraints { per_minute: Some(5), ..Restraints::default() };
+        let sifted = restraints.sift(at(0), Mode::Auto, None, both(moves(1), moves(2)));
+        assert_eq!(tables(&sifted.carried), [1, 1, 1], "three more do not fit");
+        assert_eq!(withheld(&sifted), [(2, Withheld::Budget); 3]);
+        restraints.per_minute = Some(2);
+        let sifted = restraints.sift(at(5), Mode::Auto, None, both(moves(1), plan(&[2])));
+        assert!(sifted.carried.is_empty());
+        assert_eq!(withheld(&sifted), [1, 1, 1, 2].map(|table| (table, Withheld::Unit)));
     }
 }

@@ -6,6 +6,7 @@
 //! | in flight | a change is not asked for again until its outcome is known |
 //! | undoing | undoing a change of the last horizon costs [`Tuning::undo_charge`] times as much |
 //! | budget | a token bucket at the rate of the [regime](super::regime), with bursts of 0.1 s |
+//! | limit | the rate that operators permit, if it is lower |
 //!
 //! Memory is bounded: changes older than the horizon are forgotten, and at most
 //! [`Tuning::UNDER_WAY_MAX`] are kept.
@@ -25,6 +26,8 @@ pub struct Recent {
     /// The current credit of changes, and the time of its last refill.
     budget: f64,
     filled_ns: u64,
+    /// The rate of operators.
+    rate_max: f64,
 }
 
 impl Recent {
@@ -32,7 +35,7 @@ impl Recent {
     pub fn new(tuning: Tuning, now_ns: u64) -> Recent {
         let (made, asked) = (BTreeMap::new(), BTreeMap::new());
         let budget = at_once(tuning.changes_per_second).min(tuning.changes_per_second);
-        Recent { tuning, made, asked, budget, filled_ns: now_ns }
+        Recent { tuning, made, asked, budget, filled_ns: now_ns, rate_max: f64::INFINITY }
     }
 
     /// Records the request of a change.
@@ -111,8 +114,16 @@ impl Recent {
         if recent { self.tuning.undo_charge } else { 1.0 }
     }
 
+    /// Limits the changes per minute; `None`: no limit.
+    pub fn limit(&mut self, per_minute: Option<u32>) {
+        // A little less than permitted, so that rounding does not exceed it.
+        let rate = per_minute.map(|most| 0.99 * f64::from(most) / 60.0);
+        self.rate_max = rate.unwrap_or(f64::INFINITY);
+    }
+
     /// The number of changes allowed now, at `rate` per second; negative if overdrawn.
     pub fn budget(&mut self, now_ns: u64, rate: f64) -> f64 {
+        let rate = rate.min(self.rate_max);
         let seconds = now_ns.saturating_sub(self.filled_ns) as f64 / 1e9;
         self.budget = (self.budget + seconds * rate).min(at_once(rate));
         self.filled_ns = self.filled_ns.max(now_ns);
@@ -219,6 +230,9 @@ mod tests {
         assert_eq!([102, 103].map(|at| recent.budget(at * SECOND, 0.5)), [0.5, 1.0]);
         recent.spend(1);
         assert_eq!(recent.budget(1000 * SECOND, 0.0), 0.0);
+        recent.limit(Some(6));
+        assert!(recent.budget(1010 * SECOND, 10.0) < 1.0, "operators permit one in ten seconds");
+        assert_eq!(recent.budget(1011 * SECOND, 10.0), 1.0);
     }
 
     #[test]

@@ -177,6 +177,12 @@ impl Learned {
         self.mode.store(mode as u8, Ordering::Relaxed);
     }
 
+    /// Limits the changes per minute that are planned; `None`: no limit. A plan for all
+    /// transactions then takes its time.
+    pub fn limit_changes(&self, per_minute: Option<u32>) {
+        self.brain.lock().known.recent.limit(per_minute);
+    }
+
     /// Locks the model, after it has learned from all reports.
     fn state(&self) -> MutexGuard<'_, LearnedState> {
         let mut brain = self.brain.lock();
