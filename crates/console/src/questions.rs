@@ -41,13 +41,15 @@ pub(crate) fn question(name: &str, part: &Part) -> Option<String> {
         }
         "proposals" => "select * from isomer.proposals order by number desc".to_owned(),
         "heat" => "select * from isomer.heat".to_owned(),
-        // The changes of the partition that begins at a key.
+        // The changes of the partition that begins at a key, and the splits that ended it.
         "history" => {
             let [relation, key] = [&part.relation, &part.key]
                 .map(|text| escape_literal(text.as_deref().unwrap_or_default()));
             format!(
                 "select number, at, change, reason, took_us from isomer.changes \
-                 where relation = {relation} and first_key = {key} order by number desc"
+                 where relation = {relation} and (first_key = {key} or change like 'split %' \
+                 and first_key = (select end_key from isomer.partitions \
+                 where relation = {relation} and first_key = {key})) order by number desc"
             )
         }
         "statements" => {
@@ -58,7 +60,6 @@ pub(crate) fn question(name: &str, part: &Part) -> Option<String> {
         },
         "audit" => "select * from isomer.audit order by at desc".to_owned(),
         "failovers" => "select * from isomer.failovers order by at desc".to_owned(),
-        "design_changes" => "show design_changes".to_owned(),
         "rights" => "select pg_has_role(current_user, 'isomer_design', 'member') as may_steer, \
              rolsuper as is_superuser, current_user as user_name \
              from pg_roles where rolname = current_user"
@@ -104,13 +105,12 @@ pub(crate) fn question(name: &str, part: &Part) -> Option<String> {
              left join pg_class c on c.oid = l.relation order by l.granted, l.pid"
             .to_owned(),
         "metrics" => "select name, labels, kind, value from isomer.metrics".to_owned(),
-        "autopilot" => "show autopilot".to_owned(),
+        "settings" => "select * from isomer.settings".to_owned(),
         _ => return None,
     };
     // More than rows of lists: two for each range.
     let limit = if name == "heat" { HEAT_ROWS_MAX } else { limit };
-    let is_setting = matches!(name, "autopilot" | "design_changes");
-    Some(if is_setting { sql } else { format!("{sql} limit {limit}") })
+    Some(format!("{sql} limit {limit}"))
 }
 
 /// The actions that a user may request.
@@ -119,6 +119,10 @@ pub(crate) fn question(name: &str, part: &Part) -> Option<String> {
 pub(crate) enum Action {
     /// Whether the database looks for a better design.
     Autopilot { mode: Mode },
+    /// The mode of the autopilot for a table.
+    TableMode { relation: String, mode: Mode },
+    /// When, and how much, the autopilot may change by itself.
+    Limit { name: Limit, value: String },
     /// Controls a reconfiguration.
     Reconfiguration { control: Control, number: u64 },
     /// A checkpoint of all sites at the same time.
@@ -154,6 +158,27 @@ pub(crate) enum Mode {
     Auto,
 }
 
+impl Mode {
+    fn name(self) -> &'static str {
+        match self {
+            Mode::Off => "off",
+            Mode::Recommend => "recommend",
+            Mode::Approve => "approve",
+            Mode::Auto => "auto",
+        }
+    }
+}
+
+/// The settings of the same names.
+#[derive(Deserialize, Clone, Copy, Debug)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Limit {
+    ChangeWindow,
+    ChangesPerMinute,
+    ChangeBytesPerSecond,
+    ChangeAddedP99,
+}
+
 #[derive(Deserialize, Clone, Copy, Debug)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Control {
@@ -181,13 +206,20 @@ impl Action {
     pub(crate) fn sql(&self) -> String {
         match self {
             Action::Autopilot { mode } => {
-                let mode = match mode {
-                    Mode::Off => "off",
-                    Mode::Recommend => "recommend",
-                    Mode::Approve => "approve",
-                    Mode::Auto => "auto",
+                format!("alter system set autopilot = '{}'", mode.name())
+            }
+            Action::TableMode { relation, mode } => {
+                let table = identifier(relation);
+                format!("alter table {table} set (autopilot = '{}')", mode.name())
+            }
+            Action::Limit { name, value } => {
+                let name = match name {
+                    Limit::ChangeWindow => "change_window",
+                    Limit::ChangesPerMinute => "changes_per_minute",
+                    Limit::ChangeBytesPerSecond => "change_bytes_per_second",
+                    Limit::ChangeAddedP99 => "change_added_p99",
                 };
-                format!("alter system set autopilot = '{mode}'")
+                format!("alter system set {name} = {}", escape_literal(value.trim()).trim_start())
             }
             Action::Reconfiguration { control, number } => {
                 let control = match control {
@@ -271,6 +303,14 @@ mod tests {
                 r#"{"action":"sharding","control":"pause","relation":"s.t"}"#,
                 r#"alter table "s"."t" pause shard by"#,
             ),
+            (
+                r#"{"action":"table_mode","relation":"s.t","mode":"approve"}"#,
+                r#"alter table "s"."t" set (autopilot = 'approve')"#,
+            ),
+            (
+                r#"{"action":"limit","name":"change_window","value":" 22:00-06:00'"}"#,
+                "alter system set change_window = '22:00-06:00'''",
+            ),
             (r#"{"action":"restart","process":"b'c"}"#, "alter system restart node 'b''c'"),
             (r#"{"action":"restart"}"#, "alter system restart"),
         ] {
@@ -279,6 +319,7 @@ mod tests {
         for wrong in [
             r#"{"action":"autopilot","mode":"off'; drop table t"}"#,
             r#"{"action":"reconfiguration","control":"pause","number":"7; x"}"#,
+            r#"{"action":"limit","name":"site_memory","value":"1MB"}"#,
             r#"{"action":"drop"}"#,
         ] {
             assert!(read(wrong).is_err(), "{wrong}");

@@ -152,8 +152,7 @@ fn questions_are_answered_and_actions_are_carried_out() {
         "reconfigurations",
         "sessions",
         "metrics",
-        "autopilot",
-        "design_changes",
+        "settings",
         "proposals",
         "heat",
         "history?relation=x&key=1",
@@ -175,7 +174,7 @@ fn questions_are_answered_and_actions_are_carried_out() {
     assert_eq!(fixture.get("/api/ask/pg_authid", &owner).status, 404);
     let done = fixture.post("/api/act", &owner, r#"{"action":"autopilot","mode":"recommend"}"#);
     assert_eq!(done.status, 200, "{}", done.body);
-    assert!(fixture.get("/api/ask/autopilot", &owner).body.contains("recommend"));
+    assert!(fixture.get("/api/ask/settings", &owner).body.contains("recommend"));
     let missing = r#"{"action":"reconfiguration","control":"pause","number":99}"#;
     let missing = fixture.post("/api/act", &owner, missing);
     assert_eq!(missing.status, 400, "{}", missing.body);
@@ -365,7 +364,7 @@ fn a_table_of_what_roles_may_do() {
     let mut client = config.connect(NoTls).expect("the socket lets its owner in");
     client
         .batch_execute(
-            "create user steers password 'steers'; grant isomer_design to steers; create user looks password 'looks'",
+            "create user steers password 'steers'; grant isomer_design to steers; create user looks password 'looks'; create table of_owner (id int primary key)",
         )
         .expect("users");
     let log_in = |name: &str| {
@@ -379,6 +378,10 @@ fn a_table_of_what_roles_may_do() {
         (r#"{"action":"autopilot","mode":"approve"}"#, [200, 200, 403]),
         (r#"{"action":"design_changes","on":false}"#, [200, 200, 403]),
         (r#"{"action":"design_changes","on":true}"#, [200, 200, 403]),
+        (r#"{"action":"limit","name":"changes_per_minute","value":"7"}"#, [200, 200, 403]),
+        (r#"{"action":"limit","name":"changes_per_minute","value":"few"}"#, [400, 400, 403]),
+        (r#"{"action":"table_mode","relation":"of_owner","mode":"off"}"#, [200, 200, 403]),
+        (r#"{"action":"table_mode","relation":"nothing","mode":"off"}"#, [400, 400, 400]),
         (r#"{"action":"approve","number":9}"#, [400, 400, 403]),
         (r#"{"action":"reject","number":9,"because":"it's late"}"#, [400, 400, 403]),
         (r#"{"action":"reconfiguration","control":"pause","number":9}"#, [400, 400, 403]),

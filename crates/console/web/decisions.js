@@ -1,10 +1,17 @@
 // Decisions and proposals: what the autopilot wants or did, why, and what it brought; and the switches.
 
-import { act, ask, button, confirmed, date, el, part, percent, readable, row, setting, shell, short, table, tag, us, when, whole } from "/ui.js";
+import { act, ask, button, confirmed, date, el, part, percent, readable, redraw, row, settings, shell, short, table, tag, us, when, whole } from "/ui.js";
 
 const MODES = {
   off: "Only operators change placement.", recommend: "Decisions are shown, and nothing is changed.",
   approve: "Plans wait below for an operator.", auto: "What pays is carried out.",
+};
+/** The limits of the autopilot: what they are about, and how they are written. */
+const LIMITS = {
+  change_window: ["Time of the day for changes", "Two times in UTC, such as 22:00-06:00, or always."],
+  changes_per_minute: ["Changes a minute", "A number, or unlimited."],
+  change_bytes_per_second: ["Bytes copied a second", "A size such as 10MB, or unlimited."],
+  change_added_p99: ["Rise of the 99th percentile", "A duration such as 5ms, or unlimited. No change begins while those of the last minute have raised it by more."],
 };
 /** Fewer transactions than this say little. */
 const FEW = 20;
@@ -63,15 +70,26 @@ function proposal(p, decision, may) {
     el("details", { open: p.state === "proposed" && Number(p.changes) <= 6 }, el("summary", {}, "Changes"), el("pre", {}, p.plan)));
 }
 
+/** The limits, each with a button that sets another. */
+function limits(all, may) {
+  const change = async (name, now) => {
+    const [title, form] = LIMITS[name];
+    const value = await confirmed(title, form, { field: "Limit", value: now, action: "Set" });
+    if (value !== null && value !== now) await act({ action: "limit", name, value });
+  };
+  return el("div", { class: "facts" }, ...Object.entries(LIMITS).map(([name, [title]]) => el("div", {}, el("span", {}, title),
+    may ? el("button", { class: "link", "aria-label": `${title}: ${all[name]}`, onclick: () => change(name, all[name]) }, all[name]) : el("b", {}, all[name]))));
+}
+
 export default async function decisions(main, live) {
   const box = el("div"), list = el("div"), log = el("div"), ended = el("div");
   main.append(el("div", { class: "title" }, el("h1", {}, "Decisions and proposals"), el("span")), box, list, log);
-  let drawn = "";
+  let drawn = "", places = [];
   const draw = async () => {
-    const [mode, switched, rows, [benefit], proposals] = await Promise.all([
-      setting("autopilot"), setting("design_changes"), ask("decisions", { limit: 200 }), ask("benefit"), ask("proposals", { limit: 100 })]);
-    const { may } = shell;
-    const state = JSON.stringify([mode, switched, rows, benefit, proposals]);
+    const [all, rows, [benefit], proposals] = await Promise.all([
+      settings(), ask("decisions", { limit: 200 }), ask("benefit"), ask("proposals", { limit: 100 })]);
+    const { may } = shell, { autopilot: mode, design_changes: switched } = all;
+    const state = JSON.stringify([all, rows, benefit, proposals]);
     // Elements that did not change stay, and with them the focus.
     if (state === drawn) return;
     drawn = state;
@@ -86,18 +104,22 @@ export default async function decisions(main, live) {
       : button("Let changes begin", { action: "design_changes", on: true }, { kind: "primary" });
     kill.disabled = !may;
     const reads = may ? null : el("p", { class: "none" }, "You may look, and not steer: that takes the role isomer_design.");
-    box.replaceChildren(part("Autopilot", `${MODES[mode] ?? ""}${switched === "off" ? " Changes are turned off." : ""}`, row(choose, kill), reads));
+    redraw(box, part("Autopilot", `${MODES[mode] ?? ""}${switched === "off" ? " Changes are turned off." : ""}`, row(choose, kill), reads),
+      part("Limits", "For what the autopilot does by itself. Relations, in Design, have modes of their own.", el("div", { class: "proposal" }, limits(all, may))));
     const decision = (p) => rows.find((r) => r.number === p.decision);
-    // What saves the most comes first.
+    // What saves the most comes first. Under the pointer proposals keep their places, and new ones come behind them.
     const saves = (p) => Number(decision(p)?.foretold_us ?? 0);
     const open = proposals.filter((p) => ["proposed", "approved", "running"].includes(p.state)).sort((a, b) => saves(b) - saves(a));
+    const place = (p) => (places.includes(p.number) ? places.indexOf(p.number) : places.length);
+    if (list.matches(":hover, :focus-within")) open.sort((a, b) => place(a) - place(b));
+    places = open.map((p) => p.number);
     const over = proposals.filter((p) => !open.includes(p));
     const none = mode === "approve" ? "No proposal waits. The autopilot proposes a plan when the load shows that one pays." : "No proposal waits. In the mode approve, plans wait here for your decision.";
     const shown = over.slice(0, 12);
-    list.replaceChildren(part("Proposals", open.length ? `${open.length} open` : null, ...(open.length ? open.map((p) => proposal(p, decision(p), may)) : [el("p", { class: "none" }, none)])));
-    ended.replaceChildren(shown.length ? part("Decided proposals", "Newest first, with what they brought.", ...shown.map((p) => proposal(p, decision(p), may))) : "");
+    redraw(list, part("Proposals", open.length ? `${open.length} open` : null, ...(open.length ? open.map((p) => proposal(p, decision(p), may)) : [el("p", { class: "none" }, none)])));
+    redraw(ended, shown.length ? part("Decided proposals", "Newest first, with what they brought.", ...shown.map((p) => proposal(p, decision(p), may))) : "");
     const good = (r) => /^made/.test(r.outcome || ""), bad = (r) => /not made|refused/.test(r.outcome || "");
-    log.replaceChildren(ended, part("How often forecasts held", null, benefit && Number(benefit.decisions) > 0 ? el("div", { class: "proposal" }, el("div", { class: "facts" },
+    redraw(log, ended, part("How often forecasts held", null, benefit && Number(benefit.decisions) > 0 ? el("div", { class: "proposal" }, el("div", { class: "facts" },
       ...[["decisions that changed the design", whole(benefit.decisions)], ["measured", whole(benefit.measured)], ["median error of the forecast", benefit.median_error_percent === null ? "–" : percent(benefit.median_error_percent / 100)],
         ["brought what was foretold", benefit.as_foretold_percent === null ? "–" : percent(benefit.as_foretold_percent / 100)], ["taken back", benefit.taken_back_percent === null ? "–" : percent(benefit.taken_back_percent / 100)]]
         .map(([name, value]) => el("div", {}, el("span", {}, name), el("b", {}, value))))) : el("p", { class: "none" }, "No decision was measured yet.")),

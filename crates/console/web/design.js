@@ -1,6 +1,6 @@
 // The design: where accesses go, where rows are, and how each range came to be there.
 
-import { ask, bar, el, fail, part, row, short, site, table, us, when, whole, bytes } from "/ui.js";
+import { act, ask, bar, confirmed, el, fail, part, redraw, row, shell, short, site, table, us, when, whole, bytes } from "/ui.js";
 import { heatMap } from "/heat.js";
 
 const LAYERS = [["10 minutes", 10], ["1 hour", 60]];
@@ -40,21 +40,25 @@ export default async function design(main, live) {
     scale.replaceChildren(el("span", {}, "few", el("span", { class: `scale ${matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"}` }), "many accesses"),
       el("span", {}, `${whole(ranges)} ranges of ${relations.length} ${relations.length === 1 ? "relation" : "relations"}`));
   };
+  /** The mode of a table, with a button that sets another. */
+  const mode = (name, now) => (shell.may ? el("button", { class: "link", "aria-label": `Mode of ${name}: ${now}`, onclick: async () => {
+    const chosen = await confirmed(`Autopilot of ${name}`, "The mode of a table restricts the mode of the database, and never extends it.",
+      { field: "Mode", choices: ["off", "recommend", "approve", "auto"], value: now, action: "Set" });
+    if (chosen !== null && chosen !== now) await act({ action: "table_mode", relation: name, mode: chosen });
+  } }, now) : now);
   const sites = await ask("sites"), list = el("div");
   let opened = "";
   const drawTables = async () => {
     const [placements, tables] = await Promise.all([ask("placements", { limit: 500 }), ask("tables", { limit: 500 })]);
     const byTable = new Map();
     for (const found of placements) byTable.set(found.relation, [...(byTable.get(found.relation) || []), found]);
-    const focused = list.contains(document.activeElement) ? document.activeElement.textContent : null;
-    list.replaceChildren(part("Relations", "Choose a relation to see its partitions.", table([...byTable.keys()].map((name) => ({ name, of: byTable.get(name), about: tables.find((t) => t.name === name) })), [
+    redraw(list, part("Relations", "Choose a relation to see its partitions.", table([...byTable.keys()].map((name) => ({ name, of: byTable.get(name), about: tables.find((t) => t.name === name) })), [
       ["relation", (r) => el("button", { class: "link", onclick: () => partitions(r.name).catch(fail) }, r.name)],
       ["partitions", (r) => whole(r.of.reduce((all, x) => all + Number(x.partitions), 0)), "number"],
       ["replicated", (r) => whole(r.of.reduce((all, x) => all + Number(x.replicated), 0)), "number"],
       ["masters", (r) => bar(r.of.map((x) => [x.master, Number(x.partitions)]))],
-      ["shard key", (r) => r.about?.shard_by ?? "–"], ["backups", (r) => r.about?.backups ?? "–"], ["autopilot", (r) => r.about?.autopilot ?? "–"],
+      ["shard key", (r) => r.about?.shard_by ?? "–"], ["backups", (r) => r.about?.backups ?? "–"], ["autopilot", (r) => (r.about ? mode(r.name, r.about.autopilot ?? "auto") : "")],
     ], "There is no table yet. CREATE TABLE makes one.")));
-    if (focused !== null) [...list.querySelectorAll("button")].find((b) => b.textContent === focused)?.focus();
     if (opened && !byTable.has(opened)) { opened = ""; detail.replaceChildren(); }
     else if (opened && !detail.contains(document.activeElement)) await drawPartitions();
   };

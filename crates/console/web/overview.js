@@ -1,6 +1,6 @@
 // The overview: what needs attention, figures of now, an hour of graphs with the changes of the design as markers.
 
-import { ask, bytes, el, ink, ms, part, percent, setting, short, table, tag, us, when, whole, date, seconds, shell } from "/ui.js";
+import { ask, bytes, el, ink, ms, part, percent, settings, short, table, tag, us, when, whole, date, seconds, shell } from "/ui.js";
 import { graph } from "/graph.js";
 
 const RANGES = [["5 min", 300], ["15 min", 900], ["1 h", 3600]];
@@ -105,12 +105,12 @@ export default async function overview(main, live) {
   live.onSample = () => { drawCards(); drawAttention(); drawNodes(); graphs.forEach((g) => g.draw()); };
   live.onTheme = () => graphs.forEach((g) => g.anew());
   live.refresh = async () => {
-    const [changes, sites, sessions, proposals, plans, switched, mode, checkpoints] = await Promise.all([
+    const [changes, sites, sessions, proposals, plans, all, checkpoints] = await Promise.all([
       ask("changes", { limit: 500 }), ask("sites"), ask("sessions", { limit: 500 }), ask("proposals", { limit: 100 }), ask("reconfigurations", { limit: 100 }),
-      setting("design_changes"), setting("autopilot"), ask("checkpoints")]);
+      settings(), ask("checkpoints")]);
     rows = changes;
     marks = rows.filter((r) => r.at).map((r) => ({ at: date(r.at).getTime() / 1000, text: r.change, reason: r.reason })).reverse();
-    facts = { sites, sessions, proposals, plans, changes: switched, mode, checkpoints, may: shell.may };
+    facts = { sites, sessions, proposals, plans, changes: all.design_changes, mode: all.autopilot, checkpoints, may: shell.may };
     drawAttention(); drawCards(); graphs.forEach((g) => g.draw());
     log.replaceChildren(table(rows.slice(0, 12), [["when", (r) => when(r.at), "when"], ["change", (r) => r.change, "code"], ["reason", (r) => r.reason, "text"], ["took", (r) => us(r.took_us), "number"]],
       "The design has not changed yet. When the autopilot or an operator changes it, each change is listed here with its reason."));

@@ -39,11 +39,8 @@ export async function ask(name, part = {}) {
   return rows.map((row) => Object.fromEntries(columns.map((column, at) => [column, row[at]])));
 }
 
-/** The value of a setting. */
-export async function setting(name) {
-  const [row] = await ask(name);
-  return Object.values(row)[0];
-}
+/** The settings of the database, by name. */
+export const settings = async () => Object.fromEntries((await ask("settings")).map((s) => [s.name, s.value]));
 
 // Numbers and times as people read them. A missing value is a dash.
 const missing = (n) => n === null || n === undefined || n === "" || Number.isNaN(Number(n));
@@ -157,10 +154,12 @@ export function fail(error) {
   $("main").prepend(el("p", { class: "notice", role: "alert" }, error.message));
 }
 
-/** Asks in a dialog. Resolves to the text that was entered ("" without a field), or null. */
-export function confirmed(title, text, { field, action = title, danger = false } = {}) {
+/** Asks in a dialog. Resolves to the text that was entered ("" without a field), or null. The field begins with a value,
+ *  and may be one of `choices`. */
+export function confirmed(title, text, { field, value, choices, action = title, danger = false } = {}) {
   const dialog = $("dialog");
-  const input = field && el("textarea", { name: "text", rows: 2, maxlength: 500 });
+  const chosen = () => el("select", { name: "text" }, ...choices.map((name) => el("option", { selected: name === value }, name)));
+  const input = field && (choices ? chosen() : value === undefined ? el("textarea", { name: "text", rows: 2, maxlength: 500 }) : el("input", { name: "text", value, maxlength: 100 }));
   return new Promise((resolve) => {
     const form = el("form", { method: "dialog" },
       el("h2", { id: "dialog-title" }, title), el("p", {}, text), field && el("label", {}, field, input),
@@ -172,6 +171,14 @@ export function confirmed(title, text, { field, action = title, danger = false }
     dialog.showModal();
     (input || form.querySelector("[value=yes]")).focus();
   });
+}
+
+/** Draws anew what is in an element; what had the focus has it again. */
+export function redraw(box, ...children) {
+  const name = (e) => e.getAttribute("aria-label") || e.textContent;
+  const focused = box.contains(document.activeElement) ? name(document.activeElement) : null;
+  box.replaceChildren(...children);
+  if (focused !== null) [...box.querySelectorAll("button, summary, [tabindex]")].find((e) => name(e) === focused)?.focus();
 }
 
 /** Does something at the server, says so, and shows the page anew. */

@@ -235,6 +235,10 @@ pub(crate) fn propose(
     let wrong = |what| SqlError::new(code::INVALID_PARAMETER, what);
     let mut plan = Plan::parse(&stored_names(&engine.catalog(), &design, text), &design, reason)
         .map_err(wrong)?;
+    plan.validate(&design).map_err(|invalid| {
+        wrong(format!("the design does not permit this plan: {invalid}"))
+            .hint("isomer.partitions shows the design as it is.")
+    })?;
     plan.reason = reason.to_owned();
     let parts = parts(&plan, &design);
     let now = engine.database().now();

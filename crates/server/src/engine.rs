@@ -266,10 +266,11 @@ fn read_restraints(engine: &Engine) -> Result<(), SqlError> {
     let [bytes, added] = [engine.kept(restraints::BYTES)?, engine.kept(restraints::ADDED_P99)?];
     engine.table_modes.read(modes.as_deref());
     let parts = engine.table_modes.parts(&engine.catalog());
+    let rate = rate.and_then(|kept| restraints::rate(&kept).ok()).flatten();
+    engine.steering.limit_changes(rate);
     let mut now = engine.steering.restraints.lock();
     now.modes = parts;
     now.window = window.and_then(|kept| restraints::window(&kept).ok()).flatten();
-    now.per_minute = rate.and_then(|kept| restraints::rate(&kept).ok()).flatten();
     now.added_p99_us = added.and_then(|kept| restraints::added_p99(&kept).ok()).flatten();
     let bytes = bytes.and_then(|kept| restraints::bytes(&kept).ok()).flatten();
     if now.bytes_per_second != bytes {

@@ -18,8 +18,10 @@ use crate::plan_names::{stored_names, with_name};
 use crate::proposals::check_changes_are_on;
 use crate::remembered::INTERRUPTED;
 use isomer_cluster::{Control, Progress, Reconfiguration};
-use isomer_design::{Change, Design, Plan, SiteId, SiteSet, Step, Time};
-use isomer_plan::drain::{Copies, Move};
+use isomer_design::{
+    Change, Design, Item, Key, Placement, Plan, SiteId, SiteSet, Step, TableId, Time,
+};
+use isomer_plan::drain::{Copies, Move, Used};
 use isomer_sql::datum::Datum;
 use isomer_sql::parse::Reconfigure;
 use isomer_sql::{SqlError, code};
@@ -205,6 +207,23 @@ fn expected_end(it: &Reconfiguration, now: Time) -> Option<Time> {
     is_known.then(|| Time(now.0 + each_ns * left as u64))
 }
 
+/// The accesses of recent transactions: to partitions that are drained, and at other sites.
+fn used_together(
+    engine: &Engine,
+    design: &Design,
+    places: &[(TableId, Key, Placement)],
+) -> Vec<BTreeSet<Used>> {
+    let numbers: BTreeMap<(TableId, &Key), usize> =
+        places.iter().enumerate().map(|(at, (table, start, _))| ((*table, start), at)).collect();
+    let recorded = engine.steering.recent.lock().recorded(|_| true);
+    let used = |item: &Item| {
+        let (part, placement) = design.partition_of(item.table, item.span.start())?;
+        let number = numbers.get(&(item.table, &part.start));
+        Some(number.map_or(Used::At(placement.master), |number| Used::Partition(*number)))
+    };
+    recorded.footprints.iter().map(|it| it.items().iter().filter_map(used).collect()).collect()
+}
+
 /// The plan that moves everything away from some sites, to others that are reached. It has no
 /// changes if they have nothing.
 ///
@@ -235,7 +254,7 @@ fn drain(engine: &Engine, drained: &BTreeSet<SiteId>) -> Result<Plan, SqlError> 
         let error = wrong(format!("no other site is reached that could take what {shown} has"));
         return Err(error.hint("isomer.sites shows the sites and their health."));
     }
-    let mut places = Vec::new();
+    let mut places: Vec<(TableId, Key, Placement)> = Vec::new();
     for (id, table) in design.tables() {
         for (start, placement) in table.partitions().iter() {
             if drained.iter().any(|site| placement.holds(*site)) {
@@ -251,7 +270,8 @@ fn drain(engine: &Engine, drained: &BTreeSet<SiteId>) -> Result<Plan, SqlError> 
         })
         .collect();
     let reason = isomer_cluster::drain_reason(&all);
-    let moves = isomer_plan::drain::drain(&copies, drained, &others);
+    let recent = used_together(engine, &design, &places);
+    let moves = isomer_plan::drain::drain(&copies, drained, &others, &recent);
     let steps = places.into_iter().zip(moves).flat_map(|((table, start, _), moves)| {
         let step = |step: Move| match step {
             Move::AddReplica(site) => Change::AddReplica { table, start: start.clone(), site },

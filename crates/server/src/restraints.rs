@@ -71,7 +71,7 @@ pub(crate) fn set(engine: &Engine, what: Restraint, text: &str) -> Result<(), Sq
         Restraint::PerMinute => {
             let rate = rate(text).map_err(wrong(RATE))?;
             keep(RATE)?;
-            restraints().per_minute = rate;
+            engine.steering.limit_changes(rate);
         }
         Restraint::BytesPerSecond => {
             let rate = bytes(text).map_err(wrong(BYTES))?;

@@ -8,7 +8,7 @@
 //! | a foreign key | REFERENCES on the referenced columns |
 //! | LIKE | SELECT on the other table |
 //! | TRUNCATE, LOCK TABLE | that right; a right to change rows |
-//! | splits, merges, moves, replicas, SHARD BY | the owner, or a member of `isomer_design` |
+//! | splits, merges, moves, replicas, SHARD BY, SET (autopilot) | the owner, or a member of `isomer_design` |
 //! | statements about all tables | a member of `isomer_design` |
 //!
 //! A name with an explicit schema requires USAGE on the schema.
@@ -28,7 +28,7 @@ use isomer_sql::statement::Definition;
 use isomer_sql::system::DESIGN_ROLE;
 use isomer_sql::{SqlError, code};
 use sqlparser::ast::{AlterTableOperation, ColumnOption, CommentObject, CreateTable};
-use sqlparser::ast::{Ident, ObjectName, ObjectType, Statement, TableConstraint};
+use sqlparser::ast::{Ident, ObjectName, ObjectType, SqlOption, Statement, TableConstraint};
 
 /// Refuses a definition for lack of rights.
 ///
@@ -121,6 +121,9 @@ impl Asked<'_> {
                 names.iter().try_for_each(|name| self.drops(&Named::of(name)?))
             }
             Statement::AlterIndex { name, .. } => self.owner(name),
+            Statement::AlterTable(alter) if alter.operations.iter().all(sets_only_mode) => {
+                check_design(&alter.name, self.catalog, self.who)
+            }
             Statement::AlterTable(alter) => {
                 self.owner(&alter.name)?;
                 alter.operations.iter().try_for_each(|operation| match operation {
@@ -333,6 +336,15 @@ pub(crate) fn check_makes_schemas(who: &Identity, database: &str) -> Result<(), 
         true => Ok(()),
         false => Err(denied(&format!("database {database}"))),
     }
+}
+
+/// True for `SET (autopilot = ..)`, which is about the design.
+fn sets_only_mode(operation: &AlterTableOperation) -> bool {
+    let AlterTableOperation::SetOptionsParens { options } = operation else { return false };
+    options.iter().all(|option| match option {
+        SqlOption::KeyValue { key, .. } => key.value.eq_ignore_ascii_case("autopilot"),
+        _ => false,
+    })
 }
 
 /// Refuses to change the design of a table for lack of rights.

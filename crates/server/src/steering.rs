@@ -232,6 +232,14 @@ impl Steering {
             .collect()
     }
 
+    /// Limits the changes per minute of the strategy; `None`: no limit.
+    pub(crate) fn limit_changes(&self, per_minute: Option<u32>) {
+        self.restraints.lock().per_minute = per_minute;
+        if let Decider::Learned(learned) = &self.decider {
+            learned.limit_changes(per_minute);
+        }
+    }
+
     /// The part of a strategy's plan that is carried out. Changes that a transaction needs do not
     /// come here.
     fn passed(&self, now: Time, plan: Plan, design: impl FnOnce() -> Design) -> Plan {
