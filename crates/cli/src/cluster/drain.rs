@@ -2,8 +2,9 @@
 //! stopped without delays.
 //!
 //! The command is an SQL client. The server makes a plan and executes it online (`ALTER SYSTEM
-//! DRAIN SITE`), where it can be watched, paused and cancelled. `--dry-run` makes the plan for the
-//! rows of `isomer.partitions`; the server's plan has the database's own tables as well.
+//! DRAIN SITE`), where it can be watched, paused and cancelled. `--dry-run` makes a plan for the
+//! rows of `isomer.partitions`. The server's plan has the database's own tables as well, and keeps
+//! together what recent transactions used together.
 //!
 //! ```text
 //!   accounts[]      s2, replica s1      add_replica accounts[] s3      keeps the number of copies
@@ -187,7 +188,7 @@ fn plan(
         Copies { master, replicas }
     };
     let copies: Vec<Copies> = partitions.iter().map(copies).collect();
-    let moves = isomer_plan::drain::drain(&copies, drained, others);
+    let moves = isomer_plan::drain::drain(&copies, drained, others, &[]);
     let line = |partition: &str, step: Move| match step {
         Move::AddReplica(site) => format!("add_replica {partition} {site}"),
         Move::Remaster(site) => format!("remaster {partition} {site}"),

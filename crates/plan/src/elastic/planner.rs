@@ -10,7 +10,9 @@ use super::away::Away;
 use super::blocks::{Blocks, HOT};
 use crate::baseline::{drtmb, estore, metis};
 use crate::heat::HeatGraph;
-use crate::problem::{Cost, Draft, Loads, Placement, PlanError, Problem, Proposal, Site, plural};
+use crate::problem::{
+    Cost, Draft, Loads, MappedError, Placement, PlanError, Problem, Proposal, Site, plural,
+};
 use crate::{clay, recording::Vertex};
 use isomer_design::{
     Change, Design, Footprint, Key, KeyRange, Plan, SITES_MAX, SiteId, SiteSet, Span, TableId,
@@ -156,7 +158,8 @@ pub fn plan(
         }
         Err(error) => (returned, Vec::new(), vec![error.to_string()]),
     };
-    let mut sequence = Sequence { design: design.clone(), plans: Vec::new(), notes: &mut notes };
+    let mut sequence =
+        Sequence { before: design, after: design.clone(), plans: Vec::new(), notes: &mut notes };
     home.iter().for_each(|moves| sequence.make(&now, moves, away));
     sequence.heal(away);
     proposed.iter().for_each(|moves| sequence.make(&now, moves, away));
@@ -300,8 +303,9 @@ impl Situation<'_> {
 
 /// Plans, one after the other.
 struct Sequence<'n> {
+    before: &'n Design,
     /// The design after the plans.
-    design: Design,
+    after: Design,
     plans: Vec<Plan>,
     notes: &'n mut Vec<String>,
 }
@@ -309,30 +313,29 @@ struct Sequence<'n> {
 impl Sequence<'_> {
     /// Adds the plan that carries out `moves`, and records its moves and cuts in `away`.
     fn make(&mut self, now: &Situation<'_>, moves: &Moves, away: &mut Away) {
-        let mut draft = Draft::new(self.design.clone(), &moves.reason);
         let ranges = now.blocks.ranges(moves);
-        if let Err(error) = draft.move_all(ranges, moves.to, &moves.reason) {
-            self.notes.push(format!("{}: {error}", moves.reason));
-            return;
+        if self
+            .try_plan(&moves.reason, away, |draft| draft.move_all(ranges, moves.to, &moves.reason))
+        {
+            now.remember(moves, away);
         }
-        now.remember(moves, away);
-        self.add(draft, away);
     }
 
     /// Adds a plan that merges cuts with equal sides.
     fn heal(&mut self, away: &mut Away) {
-        let mut draft = Draft::new(self.design.clone(), "what was cut is alike on both sides");
-        let is_cut = |(table, at): &(TableId, Key)| {
+        let mut cuts = std::mem::take(away);
+        let reason = "what was cut is alike on both sides";
+        self.try_plan(reason, away, |draft| {
             // A table may have been dropped.
-            !matches!(draft.heal(*table, at), Ok(true) | Err(_))
-        };
-        away.retain_cuts(is_cut);
-        self.add(draft, away);
+            cuts.retain_cuts(|(table, at)| !matches!(draft.heal(*table, at), Ok(true) | Err(_)));
+            Ok(())
+        });
+        *away = cuts;
     }
 
     /// Adds the plan of a new, empty site.
     fn add_site(&mut self) {
-        let site = (1..=SITES_MAX).map(SiteId).find(|site| !self.design.sites().contains(*site));
+        let site = (1..=SITES_MAX).map(SiteId).find(|site| !self.after.sites().contains(*site));
         let change = site.map(|site| Change::AddSite { site });
         self.change_sites(change, "no move gives relief");
     }
@@ -340,24 +343,40 @@ impl Sequence<'_> {
     /// Adds the plans that drop the copies of a site without masterships, and then the site.
     fn remove_site(&mut self, site: SiteId) {
         let reason = format!("{site} is not needed");
-        let mut draft = Draft::new(self.design.clone(), &reason);
-        match draft.drop_copies(site, &reason) {
-            Ok(()) => self.add(draft, &mut Away::default()),
-            Err(error) => return self.notes.push(format!("{reason}: {error}")),
+        let away = &mut Away::default();
+        if self.try_plan(&reason, away, |draft| draft.drop_copies(site, &reason)) {
+            self.change_sites(Some(Change::RemoveSite { site }), &reason);
         }
-        self.change_sites(Some(Change::RemoveSite { site }), &reason);
     }
 
     fn change_sites(&mut self, change: Option<Change>, reason: &str) {
-        let mut draft = Draft::new(self.design.clone(), reason);
-        match change.map_or(Ok(()), |change| draft.push(change, reason)) {
-            Ok(()) => self.add(draft, &mut Away::default()),
-            Err(error) => self.notes.push(format!("{reason}: {error}")),
-        }
+        self.try_plan(reason, &mut Away::default(), |draft| {
+            change.map_or(Ok(()), |change| draft.push(change, reason))
+        });
     }
 
-    fn add(&mut self, draft: Draft, away: &mut Away) {
-        let (design, plan) = draft.finish();
+    /// Adds a plan that `make` fills, and records its cuts in `away`. False if it is impossible.
+    ///
+    /// The draft takes the design, which stays the only one of its kind: a copy for each of many
+    /// plans would copy the list of all partitions each time.
+    fn try_plan(
+        &mut self,
+        reason: &str,
+        away: &mut Away,
+        make: impl FnOnce(&mut Draft) -> Result<(), MappedError>,
+    ) -> bool {
+        let mut draft = Draft::new(std::mem::replace(&mut self.after, self.before.clone()), reason);
+        let made = make(&mut draft);
+        let (after, plan) = draft.finish();
+        if let Err(error) = made {
+            self.notes.push(format!("{reason}: {error}"));
+            let done = self.plans.iter().flat_map(Plan::changes);
+            done.for_each(|change| {
+                let _ = self.after.apply(change);
+            });
+            return false;
+        }
+        self.after = after;
         for step in &plan.steps {
             if let Change::Split { table, at } = &step.change {
                 away.cut(*table, at.clone());
@@ -366,7 +385,7 @@ impl Sequence<'_> {
         if !plan.steps.is_empty() {
             self.plans.push(plan);
         }
-        self.design = design;
+        true
     }
 }
 
