@@ -409,7 +409,7 @@ fn a_table_of_what_roles_may_do() {
     };
     for (name, wanted) in [
         ("sites", [true, true, true]),
-        ("tables", [false, false, false]),
+        ("tables", [true, true, true]),
         ("sessions", [true, true, true]),
         ("metrics", [true, true, true]),
         ("statements", [true, true, false]),
