@@ -234,6 +234,8 @@ impl Definer<'_> {
         from: &str,
         to: String,
     ) -> Result<(), SqlError> {
+        let oid = table.oid;
+        self.change(|catalog| catalog.rename_comment(oid, from, &to));
         let is_unique = table.indexes.iter().any(|index| index.constraint && index.name == from);
         if is_unique || (table.has_key() && table.key_name == from) {
             let name = Name { name: from.to_owned(), ..table.full_name() };

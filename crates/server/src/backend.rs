@@ -193,6 +193,7 @@ impl Backend {
         // Its own definitions wait for the readers of the old catalog.
         self.exports.end();
         self.keep_what_was_read()?;
+        self.empty_tables();
         let ran = match self.draft.take() {
             // Store tables are dropped after the commit, so it waits for the disk.
             Some(draft) => draft.commit(self.txn)?,
@@ -206,6 +207,18 @@ impl Backend {
         };
         self.tally.committed();
         Ok(ran)
+    }
+
+    /// Leaves out the writes of the temporary tables that a commit empties.
+    fn empty_tables(&mut self) {
+        if self.draft.is_none() && self.temporaries.is_empty() {
+            return;
+        }
+        let catalog = self.catalog();
+        let tables = catalog.emptied.iter().filter_map(|oid| catalog.tables.numbered(*oid));
+        for (id, _) in tables.flat_map(|table| table.parts()) {
+            self.txn.forget_writes(id);
+        }
     }
 
     /// Rolls the transaction back.

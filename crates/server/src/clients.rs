@@ -74,6 +74,10 @@ impl SessionsView for Seen {
         everywhere::with_others(gateway.database(), self.clients.sessions_here())
     }
 
+    fn own(&self, process: i32) -> Option<SessionShown> {
+        self.clients.sessions_here().into_iter().find(|shown| shown.process == process)
+    }
+
     fn signal(&self, process: i32, ends_session: bool) -> bool {
         self.clients.signal_here(process, ends_session)
             || self.clients.pass_on(process, &Inquiry::Signal { process, ends_session })

@@ -23,7 +23,7 @@ use isomer_cluster::{Isolation, LockMode, OpenError};
 use isomer_design::{Schema, TableId, Time};
 use isomer_sql::catalog::{Catalog, Name, Named, Relation, TEMPORARY, Table};
 use isomer_sql::catalog::{needs_index, place_of, row_schema};
-use isomer_sql::comment::Topic;
+use isomer_sql::comment::{Topic, database_topic, role_topic};
 use isomer_sql::define::{self, plain_name};
 use isomer_sql::define::{NewTable, Part};
 use isomer_sql::parse::{AlterChange, Like, RightsStatement, SequenceStatement};
@@ -32,8 +32,8 @@ use isomer_sql::statement::Definition;
 use isomer_sql::system::{key_number, row_id_sequence};
 use isomer_sql::transaction::Surroundings;
 use isomer_sql::{SqlError, code};
-use sqlparser::ast::{AlterIndexOperation, AlterTableOperation, CreateTable, ObjectName};
-use sqlparser::ast::{ObjectType, OnCommit, Statement};
+use sqlparser::ast::{AlterIndexOperation, AlterTableOperation, CommentObject, CreateTable};
+use sqlparser::ast::{ObjectName, ObjectType, OnCommit, Statement};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -94,7 +94,9 @@ impl<'a> Definer<'a> {
             Statement::CreateIndex(create) => self.create_index(create)?,
             Statement::CreateView(create) => self.create_view(create)?,
             Statement::Comment { object_type, object_name, comment, .. } => {
-                let topic = self.catalog().topic(*object_type, object_name)?;
+                let Some(topic) = comment_topic(self, *object_type, object_name)? else {
+                    return Ok(());
+                };
                 let said = comment.as_deref().filter(|said| !said.is_empty()).map(Arc::from);
                 self.change(|catalog| match said {
                     Some(said) => drop(catalog.comments.insert(topic, said)),
@@ -386,6 +388,9 @@ impl<'a> Definer<'a> {
             if matches!(create.on_commit, Some(OnCommit::Drop)) {
                 catalog.to_commit.insert(oid);
             }
+            if matches!(create.on_commit, Some(OnCommit::DeleteRows)) {
+                catalog.emptied.insert(oid);
+            }
             catalog.comments.extend(comments);
         });
         for key in &new.foreign_keys {
@@ -451,6 +456,37 @@ impl<'a> Definer<'a> {
 fn of_snapshot(what: &str) -> SqlError {
     SqlError::unsupported(format!("{what}, in a block of REPEATABLE READ,"))
         .hint("BEGIN ISOLATION LEVEL READ COMMITTED.")
+}
+
+/// The code of a warning.
+pub(crate) const UNDEFINED_DATABASE: &str = "3D000";
+
+/// The subject of a COMMENT; `None`, with a warning, for a database that is not there.
+///
+/// # Errors
+/// Those of [`Catalog::topic`]; 42704 for an unknown role.
+fn comment_topic(
+    definer: &mut Definer<'_>,
+    object: CommentObject,
+    name: &ObjectName,
+) -> Result<Option<Topic>, SqlError> {
+    let plain = || Named::of(name).map(|name| name.name);
+    match object {
+        CommentObject::Role => {
+            let role = definer.around.identity.roles().named(&plain()?)?;
+            Ok(Some(role_topic(role.oid as u32)))
+        }
+        CommentObject::Database => {
+            let name = plain()?;
+            if *name == *definer.around.database {
+                return Ok(Some(database_topic()));
+            }
+            let message = format!("database \"{name}\" does not exist");
+            definer.notices.push(SqlError::new(UNDEFINED_DATABASE, message));
+            Ok(None)
+        }
+        _ => definer.catalog().topic(object, name).map(Some),
+    }
 }
 
 /// The comments on the parts of a new table.

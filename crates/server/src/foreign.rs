@@ -41,6 +41,14 @@ impl Definer<'_> {
             let message = format!("constraints on {kind} tables may reference only {kind} tables");
             return Err(SqlError::new(code::INVALID_TABLE_DEFINITION, message));
         }
+        if catalog.emptied.contains(&parent.oid) && !catalog.emptied.contains(&child.oid) {
+            let message = "unsupported ON COMMIT and foreign key combination";
+            let detail = format!(
+                "Table \"{}\" references \"{}\", but they do not have the same ON COMMIT setting.",
+                child.name, parent.name
+            );
+            return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message).detail(detail));
+        }
         crate::engine::check_one_isolation(&self.engine, &child, &parent)?;
         let name = key_name(&child, asked)?;
         let mut key = ForeignKey::wanted(asked, (self.engine.fresh_oid(), name), &child, &parent)?;

@@ -74,9 +74,7 @@
 //! | `UPDATE t SET a = 1 WHERE CURRENT OF c` | changes at a cursor |
 //! | `SELECT a FROM t GROUP BY DISTINCT ROLLUP (a), ROLLUP (a)` | GROUP BY DISTINCT |
 //! | `MERGE INTO t USING (t JOIN t s ON true) ON true WHEN MATCHED THEN DELETE` | MERGE of a join |
-//! | `SELECT * FROM t TABLESAMPLE system (1)` | samples of a table |
 //! | `SELECT '1.1.1.1'::inet` | network types, money, geometric types, xml |
-//! | `CREATE TEMPORARY TABLE tt (a int) ON COMMIT DELETE ROWS` | ON COMMIT DELETE ROWS |
 //! | `COPY t FROM '/tmp/x'` | COPY of the server's files |
 //! | `REINDEX TABLE t` | REINDEX, CLUSTER |
 

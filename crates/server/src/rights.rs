@@ -263,8 +263,23 @@ impl Asked<'_> {
     fn comment(&self, of: CommentObject, name: &ObjectName) -> Result<(), SqlError> {
         match of {
             CommentObject::Schema => self.owner_of_schema(name),
-            CommentObject::Type => self.owner_of_type(name),
-            CommentObject::Column => {
+            CommentObject::Type | CommentObject::Domain => self.owner_of_type(name),
+            // A constraint of a domain: see `isomer_sql::comment`.
+            CommentObject::Extension => {
+                let mut parts = name.0.clone();
+                parts.pop();
+                self.owner_of_type(&ObjectName(parts))
+            }
+            CommentObject::Database if !self.who.acts_as(self.who.roles().first()) => {
+                let message = format!("must be owner of database {}", self.database);
+                Err(SqlError::new(code::INSUFFICIENT_PRIVILEGE, message))
+            }
+            CommentObject::Role if !self.who.is_superuser => {
+                let message = "must have CREATEROLE privilege";
+                Err(SqlError::new(code::INSUFFICIENT_PRIVILEGE, message))
+            }
+            CommentObject::Database | CommentObject::Role => Ok(()),
+            CommentObject::Column | CommentObject::Collation => {
                 let mut parts = name.0.clone();
                 parts.pop();
                 if parts.is_empty() { Ok(()) } else { self.owner(&ObjectName(parts)) }

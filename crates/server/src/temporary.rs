@@ -8,7 +8,8 @@
 //!
 //! They are in a schema of their own, which is searched before all others.
 //!
-//! Left out: ON COMMIT DELETE ROWS.
+//! A table with ON COMMIT DELETE ROWS has rows in an open transaction only. So a commit leaves out
+//! all writes of the table and its indexes.
 
 use crate::engine::Engine;
 use isomer_sql::catalog::{Catalog, PG_CATALOG};

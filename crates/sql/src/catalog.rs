@@ -96,6 +96,8 @@ pub struct Catalog {
     pub members: Members,
     /// The session's temporary tables that are dropped at the end of the transaction.
     pub to_commit: ToCommit,
+    /// Those that each commit empties.
+    pub emptied: ToCommit,
     /// True if it contains an earlier layout of a table ([`Catalog::seen_at`]).
     pub is_of_earlier: bool,
 }

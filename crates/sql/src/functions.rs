@@ -5,10 +5,12 @@
 //! of a result is reserved from the [budget](crate::budget) before it is made.
 
 mod arrays;
+mod bytes;
 mod digests;
 mod floats;
 mod json;
 mod json_paths;
+mod names;
 pub(crate) mod number_patterns;
 mod numbers;
 mod read_times;
@@ -30,7 +32,9 @@ use crate::error::{SqlError, clipped, code};
 use crate::system::ProcedurePart;
 use crate::transaction::Surroundings;
 use crate::types::{Family, Reg, SqlType};
+pub(crate) use arrays::order as array_order;
 pub use arrays::{ArrayFunc, EachPattern};
+pub use bytes::BytesFunc;
 pub use digests::DigestFunc;
 pub use floats::FloatFunc;
 pub(crate) use floats::six_digits;
@@ -97,6 +101,8 @@ pub enum Func {
     CurrentUser,
     SessionUser,
     BackendPid,
+    /// A property of the own session.
+    OwnSession(sessions::Own),
     BlockingPids,
     Signal(bool),
     NextVal,
@@ -143,6 +149,7 @@ pub enum Func {
     NullText,
     Zero,
     True,
+    False,
     QuoteIdent,
     ToRegnamespace,
     ToRegclass,
@@ -166,12 +173,14 @@ pub enum Func {
     TruthName,
     LikeEscape,
     ToRegtype,
+    ToRegproc,
     VectorTypes,
     SerialSequence,
     SetConfig,
     DefaultAccess,
     Description,
     ColumnDescription,
+    SharedDescription,
     LocalNow,
     Instant,
     /// An array whose elements are cast from one type to another; further arguments are the
@@ -196,6 +205,7 @@ pub enum Func {
     MayOne(Asked),
     Digest(DigestFunc),
     Text(TextFunc),
+    Bytes(BytesFunc),
     Float(FloatFunc),
     /// Two floats as one value, for two-argument aggregates.
     Pair,
@@ -246,7 +256,9 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         ("regexp_split_to_array", 2 | 3) => {
             (Regex(RegexFunc::Split), SqlType::Array(&SqlType::Text))
         }
-        ("similar_to_escape", 1 | 2) => (Regex(RegexFunc::Similar), SqlType::Text),
+        ("similar_to_escape" | "similar_escape", 1 | 2) => {
+            (Regex(RegexFunc::Similar), SqlType::Text)
+        }
         ("strpos" | "position", 2) => (Position, SqlType::Int4),
         ("left", 2) => (Left, SqlType::Text),
         ("right", 2) => (Right, SqlType::Text),
@@ -285,9 +297,14 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         ("version", 0) => (Version, SqlType::Text),
         ("current_database" | "current_catalog", 0) => (CurrentDatabase, SqlType::Name),
         ("current_schema", 0) => (CurrentSchema, SqlType::Name),
-        ("current_user" | "user" | "current_role", 0) => (CurrentUser, SqlType::Name),
+        ("current_user" | "user" | "current_role" | "getpgusername", 0) => {
+            (CurrentUser, SqlType::Name)
+        }
         ("session_user", 0) => (SessionUser, SqlType::Name),
         ("pg_backend_pid", 0) => (BackendPid, SqlType::Int4),
+        ("inet_client_addr", 0) => (OwnSession(sessions::Own::Address), SqlType::Text),
+        ("inet_client_port", 0) => (OwnSession(sessions::Own::Port), SqlType::Int4),
+        ("current_query", 0) => (OwnSession(sessions::Own::Query), SqlType::Text),
         ("pg_blocking_pids", 1) => (BlockingPids, SqlType::Array(&SqlType::Int4)),
         ("pg_cancel_backend", 1) => (Signal(false), SqlType::Bool),
         ("pg_terminate_backend", 1 | 2) => (Signal(true), SqlType::Bool),
@@ -345,26 +362,31 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         ("pg_get_expr", 2 | 3) => (ShowDefault, SqlType::Text),
         ("pg_get_userbyid", 1) => (UserById, SqlType::Name),
         ("pg_encoding_to_char", 1) => (EncodingName, SqlType::Name),
+        ("shobj_description", 2) => (SharedDescription, SqlType::Text),
         (
-            "shobj_description"
-            | "pg_get_statisticsobjdef_columns"
+            "pg_get_statisticsobjdef_columns"
             | "pg_get_partkeydef"
             | "pg_get_triggerdef"
             | "pg_get_partition_constraintdef"
             | "pg_tablespace_location"
-            | "pg_get_ruledef",
+            | "pg_get_ruledef"
+            | "pg_describe_object",
             1..=3,
         ) => (NullText, SqlType::Text),
-        (
-            "pg_relation_filenode"
-            | "pg_my_temp_schema"
-            | "inet_server_port"
-            | "pg_char_to_encoding",
-            _,
-        ) => (Zero, SqlType::Oid),
+        ("pg_relation_filenode" | "pg_my_temp_schema" | "pg_char_to_encoding", _) => {
+            (Zero, SqlType::Oid)
+        }
         // No table is a partition of another: psql looks for a table among these.
         ("pg_partition_ancestors", 1) => (NullText, SqlType::Oid),
-        ("pg_is_in_recovery" | "pg_relation_is_publishable", _) => (Zero, SqlType::Bool),
+        (
+            "pg_is_in_recovery"
+            | "pg_relation_is_publishable"
+            | "pg_jit_available"
+            | "pg_is_other_temp_schema"
+            | "row_security_active",
+            _,
+        ) => (False, SqlType::Bool),
+        ("pg_trigger_depth", 0) => (Zero, SqlType::Int4),
         ("quote_ident", 1) => (QuoteIdent, SqlType::Text),
         ("to_regnamespace", 1) => (ToRegnamespace, SqlType::Reg(Reg::Namespace)),
         ("to_regclass", 1) => (ToRegclass, SqlType::Reg(Reg::Class)),
@@ -375,6 +397,8 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         (_, 1 | 2) if advisory(name).is_some() => advisory(name)?,
         ("to_regtype", 1) => (ToRegtype, SqlType::Reg(Reg::Type)),
         ("to_regrole", 1) => (ToRegrole, SqlType::Reg(Reg::Role)),
+        ("to_regproc", 1) => (ToRegproc, SqlType::Reg(Reg::Procedure)),
+        ("to_regprocedure", 1) => (ToRegproc, SqlType::Reg(Reg::Signature)),
         ("pg_get_serial_sequence", 2) => (SerialSequence, SqlType::Text),
         ("set_config", 3) => (SetConfig, SqlType::Text),
         ("obj_description", 1 | 2) => (Description, SqlType::Text),
@@ -468,12 +492,12 @@ impl Func {
             Json(JsonFunc::Of) | MayOne(_) => true,
             Now | ClockTime | CurrentDate | LocalNow | Version | CurrentDatabase
             | CurrentSchema | CurrentSchemas | CurrentUser | SessionUser | BackendPid
-            | Signal(_) | DatabaseSize | ExportSnapshot | BlockingPids | CurrentSetting
-            | SetConfig | FormatType | TableVisible | TypeVisible | RelationSize(_)
-            | IndexDefinition | ConstraintDefinition | ViewDefinition | ShowDefault | UserById
-            | Procedure(_) | ToRegclass | ToRegrole | NumberOf(_) | PgTypeName | ToRegtype
-            | SerialSequence | Description | ColumnDescription | ToChar | ReadTime
-            | ToRegnamespace => true,
+            | OwnSession(_) | Signal(_) | DatabaseSize | ExportSnapshot | BlockingPids
+            | CurrentSetting | SetConfig | FormatType | TableVisible | TypeVisible
+            | RelationSize(_) | IndexDefinition | ConstraintDefinition | ViewDefinition
+            | ShowDefault | UserById | Procedure(_) | ToRegclass | ToRegrole | NumberOf(_)
+            | PgTypeName | ToRegtype | ToRegproc | SerialSequence | Description
+            | ColumnDescription | ToChar | ReadTime | SharedDescription | ToRegnamespace => true,
             _ => false,
         }
     }
@@ -486,6 +510,7 @@ fn takes_null(func: Func) -> bool {
         Json(func) => return json::takes_null(func),
         Array(func) => return arrays::takes_null(func),
         Text(func) => return texts::takes_null(func),
+        Number(func) => return numbers::takes_null(func),
         Row(_) => return true,
         _ => {}
     }
@@ -499,6 +524,7 @@ fn takes_null(func: Func) -> bool {
             | NullText
             | Zero
             | True
+            | False
             | FormatType
             | TypeOf
             | ArrayToString
@@ -629,6 +655,7 @@ pub fn call(
         MayOne(asked) => rights::may(asked, args, catalog, around)?,
         UserById => Datum::Text(crate::system::role_name(around, int(0))),
         BackendPid => Datum::Int(around.process.into()),
+        OwnSession(part) => sessions::own(part, around)?,
         BlockingPids => {
             let process = args[0].as_int().unwrap_or_default();
             let all = crate::system::blocking(process, around).into_iter();
@@ -658,6 +685,7 @@ pub fn call(
         TypeVisible => Datum::Bool(crate::system::is_visible_type(catalog, int(0))),
         TableVisible => Datum::Bool(crate::system::is_visible(catalog, int(0))),
         True => Datum::Bool(true),
+        False => Datum::Bool(false),
         Zero => Datum::Int(0),
         RelationSize(part) => sessions::relation_size(catalog, &args[0], part, around)?,
         DatabaseSize => sessions::database_size(catalog, around)?,
@@ -666,6 +694,17 @@ pub fn call(
         ShowDefault => {
             budget.charge(2 * text(0).len())?;
             Datum::Text(crate::sequence::shown(text(0), catalog))
+        }
+        SharedDescription => {
+            let said = match text(1) {
+                "pg_authid" => catalog.comment_of_shared(int(0), true),
+                "pg_database" => catalog.comment_of_shared(int(0), false),
+                _ => None,
+            };
+            said.map_or(Datum::Null, Datum::text)
+        }
+        Description if text(1) == "pg_constraint" => {
+            catalog.comment_of_constraint(int(0)).map_or(Datum::Null, Datum::text)
         }
         Description | ColumnDescription => {
             let oid = u32::try_from(int(0)).unwrap_or(0);
@@ -721,6 +760,7 @@ pub fn call(
         Number(func) => numbers::call(func, args, budget)?,
         Digest(func) => digests::call(func, &args[0], budget)?,
         Text(func) => texts::call(func, args, budget)?,
+        Bytes(func) => bytes::call(func, args, budget)?,
         Float(func) => floats::call(func, args)?,
         Grouping => unreachable!("its value for each set has taken its place"),
         Pair => crate::exec::pair(args[0].to_f64(), args[1].to_f64()),
@@ -735,6 +775,10 @@ pub fn call(
         }
         ToRegclass => {
             crate::system::regclass(catalog, &clipped(text(0))).map_or(Datum::Null, Datum::Int)
+        }
+        ToRegproc => {
+            let found = crate::catalog::procedures::read(catalog, &clipped(text(0)));
+            found.map_or(Datum::Null, |found| Datum::Int(found.oid.into()))
         }
         ToRegtype => {
             crate::system::regtype(catalog, &clipped(text(0))).map_or(Datum::Null, Datum::Int)

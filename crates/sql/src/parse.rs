@@ -37,6 +37,8 @@ mod conflict;
 mod cursor;
 mod design;
 mod domain;
+mod exclusion;
+mod forms;
 mod glued;
 mod grant;
 mod lacking;
@@ -44,6 +46,7 @@ mod like;
 mod maintain;
 mod procedure;
 mod rewrite;
+mod samples;
 mod sequence;
 mod shard;
 mod size;
@@ -58,6 +61,8 @@ pub use cursor::{CursorStatement, Declare, Fetch, FetchWay};
 pub use design::{DesignChange, DesignStatement, Pin, Reconfigure, Restraint};
 use design::{alter as alter_design, system};
 pub use domain::{DomainChange, DomainOption, DomainStatement};
+pub(crate) use exclusion::{marked as marked_window, parted as parted_window, spelled_out};
+pub(crate) use forms::NEW_TABLE;
 pub use grant::{Grant, GrantRoles, NamedRights, RightsStatement, RoleName, Target};
 pub use like::{Including, Like};
 pub use maintain::Maintenance;
@@ -68,6 +73,7 @@ use rewrite::{
     lock_clauses, overriding, plain_arrays, plain_similar, plain_switches, whole_tables,
     without_only,
 };
+pub(crate) use samples::{NUMBER as SAMPLE_NUMBER, PERCENT as SAMPLE_PERCENT, sampled};
 pub use sequence::{IdentityChange, SequenceChange, SequenceStatement, sequence_options};
 pub use shard::{Reshard, ShardControl, column_list};
 use size::{check_size, count};
@@ -276,6 +282,10 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
     if let Some(tag) = lacking::check(&tokens)? {
         return Ok(Parsed::Nothing(tag));
     }
+    if has_words(&tokens, &["SET", "WITHOUT", "OIDS"]) && first == "ALTER" {
+        return Ok(Parsed::Nothing("ALTER TABLE"));
+    }
+    forms::rewrite(&mut tokens)?;
     rewrite::quote_names(&mut tokens);
     rewrite::drop_collations(&mut tokens)?;
     plain_operators(&mut tokens);
@@ -305,10 +315,7 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
     if has_words(&tokens, &["WHERE", "CURRENT", "OF"]) {
         return Err(SqlError::unsupported("WHERE CURRENT OF"));
     }
-    if ["NO", "CURRENT", "GROUP", "TIES"].iter().any(|what| has_words(&tokens, &["EXCLUDE", what]))
-    {
-        return Err(SqlError::unsupported("EXCLUDE in a window"));
-    }
+    exclusion::as_names(&mut tokens);
     if first == "CREATE"
         && second == "SCHEMA"
         && (count_of(&tokens, "CREATE") > 1 || count_of(&tokens, "GRANT") > 0)
@@ -386,6 +393,9 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
             return Ok(Parsed::Cursor(Box::new(found)));
         }
         ("ALTER", "SYSTEM") => {
+            if let Some(error) = design::foreign_setting(&tokens) {
+                return Err(error);
+            }
             let system = system(&tokens).map_err(|error| refused(error, text))?;
             return Ok(Parsed::Design(system));
         }
@@ -667,12 +677,7 @@ mod tests {
         ));
         assert!(parse("alter system propose shard key of t").is_err());
         let error = parse("alter system set work_mem = 5").unwrap_err();
-        assert_eq!(
-            error.hint.as_deref(),
-            Some(
-                "Expected is autopilot, autopilot_processor_percent, change_added_p99, change_bytes_per_second, change_window, changes_per_minute, default_backups, design_changes, fused_rows, order_router or site_memory."
-            )
-        );
+        assert_eq!(error.message, "ALTER SYSTEM SET work_mem is not supported");
         let memory = DesignStatement::SiteMemory("4GB".to_owned());
         assert_eq!(
             parse("alter system set site_memory = '4GB'").expect("one"),

@@ -16,7 +16,7 @@
 mod window;
 mod writing;
 
-pub use window::{Bound, Frame, FrameUnits, Window, WindowCall, WindowFunc};
+pub use window::{Bound, Exclusion, Frame, FrameUnits, Window, WindowCall, WindowFunc};
 pub use writing::{Merge, Modify, Writing};
 
 use crate::catalog::{Index, Table};
@@ -661,8 +661,12 @@ pub enum AggregateKind {
     Bits(Arith),
     /// `string_agg`, with the separator.
     Join(String),
+    /// `string_agg` of rows of a value and the delimiter before it.
+    JoinEach,
     /// `array_agg`
     Array,
+    /// `array_agg` of arrays
+    Nest,
     /// `json_agg` and `json_object_agg`, of JSON values: the brackets, and the separator.
     Json([&'static str; 3]),
     /// `variance`, `stddev` and similar.

@@ -2,20 +2,21 @@
 //! silently ignored.
 //!
 //! The grammar covers many databases: it accepts clauses of others (`DELETE .. LIMIT`), and clauses
-//! of PostgreSQL that are not implemented yet (`TABLESAMPLE`). The binder reads the parts of the
-//! tree that it implements, and would ignore the others. So each statement is checked for them
-//! first.
+//! of PostgreSQL that are not implemented yet (`INCLUDE`). The binder reads the parts of the tree
+//! that it implements, and would ignore the others. So each statement is checked for them first.
 //!
 //! Some clauses without effect are accepted, because they ask for less than Isomer does, or only
 //! for speed. They are UNLOGGED, `fillfactor`, `FREEZE` of COPY, MATERIALIZED, DESC of an index,
 //! and CASCADE if nothing depends on a table.
 
+mod functions;
+
 use crate::bind::folded;
 use crate::error::{SqlError, code};
-use crate::types::RANGES;
+pub(crate) use functions::lacking_function;
 use sqlparser::ast::{
     self, ColumnOption, ConstraintCharacteristics, CreateIndex, CreateTable, CreateTableOptions,
-    DeferrableInitial, IndexType, LimitClause, OnCommit, Query, SetExpr, SqlOption, TableFactor,
+    DeferrableInitial, IndexType, LimitClause, Query, SetExpr, SqlOption, TableFactor,
 };
 
 /// Whether a clause is present, and its name.
@@ -58,10 +59,7 @@ pub(crate) fn select(select: &ast::Select) -> Result<(), SqlError> {
         ast::GroupByExpr::All(_) => true,
         ast::GroupByExpr::Expressions(_, modifiers) => !modifiers.is_empty(),
     };
-    refuse(&[
-        (select.into.is_some(), "SELECT INTO"),
-        (modified, "GROUP BY ALL or with a modifier"),
-    ])?;
+    refuse(&[(select.into.is_some(), "SELECT INTO")])?;
     let is_foreign = select.prewhere.is_some()
         || !select.connect_by.is_empty()
         || !select.cluster_by.is_empty()
@@ -70,6 +68,7 @@ pub(crate) fn select(select: &ast::Select) -> Result<(), SqlError> {
         || select.value_table_mode.is_some()
         || select.exclude.is_some();
     foreign(&[
+        (modified, "what stands behind GROUP BY"),
         (select.top.is_some(), "\"TOP\""),
         (!select.lateral_views.is_empty(), "\"LATERAL VIEW\""),
         (select.qualify.is_some(), "\"QUALIFY\""),
@@ -80,16 +79,7 @@ pub(crate) fn select(select: &ast::Select) -> Result<(), SqlError> {
 /// A source in FROM.
 pub(crate) fn source(factor: &TableFactor) -> Result<(), SqlError> {
     match factor {
-        TableFactor::Table {
-            with_hints,
-            version,
-            partitions,
-            json_path,
-            sample,
-            index_hints,
-            ..
-        } => {
-            refuse(&[(sample.is_some(), "TABLESAMPLE")])?;
+        TableFactor::Table { with_hints, version, partitions, json_path, index_hints, .. } => {
             let is_foreign = !with_hints.is_empty()
                 || version.is_some()
                 || !partitions.is_empty()
@@ -113,129 +103,6 @@ pub(crate) fn function(function: &ast::Function) -> Result<(), SqlError> {
         (!list.clauses.iter().all(is_order), "this clause among the arguments of a function"),
         (function.null_treatment.is_some(), "IGNORE NULLS"),
     ])
-}
-
-/// Functions of PostgreSQL for types and features that are not supported.
-const FUNCTIONS: &[&str] = &[
-    // Ranges.
-    "multirange",
-    "isempty",
-    "lower_inc",
-    "lower_inf",
-    "upper_inc",
-    "upper_inf",
-    "range_merge",
-    "range_agg",
-    "range_intersect_agg",
-    // XML.
-    "xml",
-    "xmlagg",
-    "xmlcomment",
-    "xmlconcat",
-    "xmlelement",
-    "xmlexists",
-    "xmlforest",
-    "xmlparse",
-    "xmlpi",
-    "xmlroot",
-    "xmlserialize",
-    "xml_is_well_formed",
-    "xml_is_well_formed_content",
-    "xml_is_well_formed_document",
-    "xpath",
-    "xpath_exists",
-    "cursor_to_xml",
-    "database_to_xml",
-    "query_to_xml",
-    "schema_to_xml",
-    "table_to_xml",
-    "query_to_xmlschema",
-    "table_to_xmlschema",
-    "query_to_xml_and_xmlschema",
-    "table_to_xml_and_xmlschema",
-    // Full text search.
-    "array_to_tsvector",
-    "get_current_ts_config",
-    "json_to_tsvector",
-    "jsonb_to_tsvector",
-    "numnode",
-    "phraseto_tsquery",
-    "plainto_tsquery",
-    "querytree",
-    "setweight",
-    "strip",
-    "to_tsquery",
-    "to_tsvector",
-    "ts_debug",
-    "ts_delete",
-    "ts_filter",
-    "ts_headline",
-    "ts_lexize",
-    "ts_parse",
-    "ts_rank",
-    "ts_rank_cd",
-    "ts_rewrite",
-    "ts_stat",
-    "ts_token_type",
-    "tsquery_phrase",
-    "tsvector_to_array",
-    "tsvector_update_trigger",
-    "websearch_to_tsquery",
-    // Geometry.
-    "area",
-    "bound_box",
-    "box",
-    "center",
-    "circle",
-    "diagonal",
-    "diameter",
-    "height",
-    "isclosed",
-    "ishorizontal",
-    "isopen",
-    "isparallel",
-    "isperp",
-    "isvertical",
-    "line",
-    "lseg",
-    "npoints",
-    "path",
-    "pclose",
-    "point",
-    "polygon",
-    "popen",
-    "radius",
-    "slope",
-    "width",
-    // LISTEN and NOTIFY.
-    "pg_listening_channels",
-    "pg_notification_queue_usage",
-    "pg_notify",
-    // Large objects.
-    "lo_close",
-    "lo_creat",
-    "lo_create",
-    "lo_export",
-    "lo_from_bytea",
-    "lo_get",
-    "lo_import",
-    "lo_lseek",
-    "lo_lseek64",
-    "lo_open",
-    "lo_put",
-    "lo_tell",
-    "lo_tell64",
-    "lo_truncate",
-    "lo_truncate64",
-    "lo_unlink",
-    "loread",
-    "lowrite",
-];
-
-/// The error for a function of PostgreSQL that is not supported.
-pub(crate) fn lacking_function(name: &str) -> Option<SqlError> {
-    let error = || SqlError::unsupported(format!("the function {name}"));
-    (FUNCTIONS.contains(&name) || RANGES.contains(&name)).then(error)
 }
 
 /// An INSERT.
@@ -309,7 +176,6 @@ pub fn create_table_as(create: &CreateTable) -> Result<(), SqlError> {
 pub(crate) fn create_table(create: &CreateTable) -> Result<(), SqlError> {
     refuse(&[
         (create.query.is_some(), "CREATE TABLE AS"),
-        (matches!(create.on_commit, Some(OnCommit::DeleteRows)), "ON COMMIT DELETE ROWS"),
         (create.inherits.is_some(), "INHERITS"),
         (create.partition_of.is_some() || create.partition_by.is_some(), "PARTITION BY"),
     ])?;

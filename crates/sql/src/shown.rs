@@ -10,7 +10,7 @@
 use crate::catalog::quoted;
 use crate::datum::Datum;
 use crate::expr::{Arith, Compare, Expr};
-use crate::functions::{ArrayFunc, Func, JsonFunc, TimeFunc};
+use crate::functions::{ArrayFunc, Func, JsonFunc, TextFunc, TimeFunc};
 use crate::plan::{
     Aggregate, AggregateKind, Asks, Fit, Inner, Select, Source, Step, Way, Window, WindowFunc,
 };
@@ -144,7 +144,7 @@ impl Names {
     /// An aggregate as text.
     pub fn aggregate(&self, aggregate: &Aggregate) -> String {
         let of = |expr: &Expr| match expr {
-            Expr::Call(Func::Pair, both) => self.list(both),
+            Expr::Call(Func::Pair | Func::Text(TextFunc::Beside), both) => self.list(both),
             one => self.text(one),
         };
         let mut args = aggregate.of.as_ref().map_or("*".to_owned(), of);
@@ -524,7 +524,8 @@ fn aggregate_name(kind: &AggregateKind) -> String {
     match kind {
         AggregateKind::All => "bool_and".to_owned(),
         AggregateKind::Any => "bool_or".to_owned(),
-        AggregateKind::Array => "array_agg".to_owned(),
+        AggregateKind::Array | AggregateKind::Nest => "array_agg".to_owned(),
+        AggregateKind::JoinEach => "string_agg".to_owned(),
         AggregateKind::Json(_) => "json_agg".to_owned(),
         AggregateKind::Spread(spread) => {
             let name = if spread.is_root { "stddev" } else { "var" };
@@ -575,7 +576,7 @@ mod tests {
     fn functions_have_the_names_of_sql() {
         let of = |func| function(func);
         assert_eq!(of(Func::Lower), "lower");
-        assert_eq!(of(Func::Text(crate::functions::TextFunc::SplitPart)), "split_part");
+        assert_eq!(of(Func::Text(TextFunc::SplitPart)), "split_part");
         assert_eq!(of(Func::Json(JsonFunc::ArrayLength)), "jsonb_array_length");
         assert_eq!(of(Func::Advisory { shared: true, waits: true, for_session: true }), "advisory");
     }

@@ -552,9 +552,10 @@ fn action(binder: &mut Binder<'_>, statement: &Statement) -> Result<Action, SqlE
                 | ObjectType::Type,
             ..
         } => Action::Define(Definition::Sql(Box::new(statement.clone()))),
-        // The extension with the views of the schema isomer is part of each database.
+        // The extension with the views of the schema isomer is part of each database. So is plpgsql
+        // at PostgreSQL.
         Statement::CreateExtension(create)
-            if create.if_not_exists && folded(&create.name) == ISOMER =>
+            if create.if_not_exists && [ISOMER, "plpgsql"].contains(&&*folded(&create.name)) =>
         {
             Action::Define(Definition::Sql(Box::new(statement.clone())))
         }

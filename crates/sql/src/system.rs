@@ -72,7 +72,7 @@ const HEAP: i64 = 2;
 const BTREE: i64 = 403;
 /// The initial user of a new database.
 pub const OWNER: i64 = 10;
-const DATABASE: i64 = 5;
+pub(crate) const DATABASE: i64 = 5;
 /// The role whose only member is the owner of the database.
 pub const DATABASE_OWNER: i64 = 6171;
 /// The role whose members may change the design of all tables.
@@ -200,6 +200,11 @@ pub trait SettingsView: Send + Sync {
 pub trait SessionsView: Send + Sync {
     /// The sessions of all gateways.
     fn sessions(&self) -> Sessions;
+
+    /// The session with this connection, at this gateway.
+    fn own(&self, process: i32) -> Option<SessionShown> {
+        self.sessions().of(process.into()).cloned()
+    }
 
     /// Cancels the statement of a session of any gateway, or ends the session. False if no session
     /// has this number, or its gateway gave no answer.
@@ -668,7 +673,7 @@ pub fn key_number(table: &Table) -> u32 {
 }
 
 /// The oid of a check constraint of a table.
-fn check_oid(table: &Table, number: usize) -> i64 {
+pub(crate) fn check_oid(table: &Table, number: usize) -> i64 {
     2 * KEY_OID + i64::from(table.oid) * 64 + number as i64
 }
 

@@ -631,6 +631,11 @@ impl<T: Transport> OpenTransaction<T> {
         self.let_go(since);
     }
 
+    /// Drops the writes of a table, just before the commit.
+    pub fn forget_writes(&mut self, table: TableId) {
+        self.workspace.forget(table);
+    }
+
     /// From here on its client is acknowledged without waiting for the disk. This holds for its
     /// reads and for a commit at one site. A commit over several sites waits nevertheless.
     pub fn commit_asynchronously(&mut self) {

@@ -149,6 +149,12 @@ impl Workspace {
         self.undo = Vec::new();
     }
 
+    /// Drops all writes of a table. There must be no rollback to a mark any more.
+    pub(crate) fn forget(&mut self, table: TableId) {
+        self.forget_marks();
+        self.tables.remove(&table);
+    }
+
     /// Undoes all writes since a mark.
     pub(crate) fn back_to(&mut self, mark: usize) {
         while self.undo.len() > mark {

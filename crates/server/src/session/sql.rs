@@ -3,7 +3,7 @@
 use super::extended::close_statements;
 use super::{Call, Flush, PlanAgain, Said, Session, Written};
 use crate::backend::read_only_call;
-use crate::ddl::Definer;
+use crate::ddl::{Definer, UNDEFINED_DATABASE};
 use crate::indexes::Asker;
 use crate::rights::{check_definition, check_use};
 use crate::settings::Settings;
@@ -237,7 +237,8 @@ impl Session {
             Definer::new(self.backend(), &around, &mut notices, !is_first).define(definition)?
         };
         for notice in &notices {
-            let is_warning = notice.code.starts_with("01") || notice.code == code::INVALID_GRANT;
+            let is_warning = notice.code.starts_with("01")
+                || matches!(notice.code, code::INVALID_GRANT | UNDEFINED_DATABASE);
             out.notice(if is_warning { "WARNING" } else { "NOTICE" }, notice);
         }
         out.complete(tag);
@@ -292,6 +293,7 @@ impl Session {
         let kind = if create.temporary { "TEMPORARY " } else { "" };
         let end = match create.on_commit {
             Some(OnCommit::Drop) => " ON COMMIT DROP",
+            Some(OnCommit::DeleteRows) => " ON COMMIT DELETE ROWS",
             Some(OnCommit::PreserveRows) => " ON COMMIT PRESERVE ROWS",
             _ => "",
         };

@@ -18,7 +18,7 @@ use crate::catalog::Named;
 use crate::datum::Datum;
 use crate::error::{SqlError, clipped, code};
 use crate::expr::{Arith, Compare, Expr};
-use crate::functions::{self, DigestFunc, Func, JsonFunc, RegexFunc};
+use crate::functions::{self, ArrayFunc, DigestFunc, Func, JsonFunc, RegexFunc, TextFunc};
 use crate::plan::{Aggregate, AggregateKind, Asks, Fit, SortKey, Spread};
 use crate::refuse;
 use crate::types::{Family, Reg, SqlType};
@@ -143,21 +143,7 @@ impl Binder<'_> {
         if let Some(all) = in_order(name, args, named) {
             return self.named_call(name, &all?.iter().collect::<Vec<_>>());
         }
-        const PARTS: [&str; 7] = ["years", "months", "weeks", "days", "hours", "mins", "secs"];
-        if name != "make_interval" {
-            return Err(SqlError::unsupported("an argument with a name"));
-        }
-        let zero = ast::Expr::value(ast::Value::Number("0".to_owned(), false));
-        let mut all: Vec<&ast::Expr> = args.to_vec();
-        all.resize(PARTS.len().max(args.len()), &zero);
-        for (part, value) in named {
-            let Some(at) = PARTS.iter().position(|known| known == part) else {
-                let message = format!("function make_interval({part} => ..) does not exist");
-                return Err(SqlError::new(code::UNDEFINED_FUNCTION, message));
-            };
-            all[at] = value;
-        }
-        self.named_call(name, &all)
+        Err(SqlError::unsupported("an argument with a name"))
     }
 
     pub(super) fn call(&mut self, name: &str, args: Vec<Typed>) -> Result<Typed, SqlError> {
@@ -251,7 +237,14 @@ impl Binder<'_> {
             return self.null_if(args);
         }
         if matches!(func, Func::Coalesce | Func::Greatest | Func::Least) {
-            let (args, common) = self.together(args)?;
+            let (mut args, common) = self.together(args)?;
+            let func = match (func, common.element()) {
+                (Func::Greatest | Func::Least, Some(element)) => {
+                    args.push(Expr::Const(Datum::Int(element.number())));
+                    Func::Array(ArrayFunc::Extreme { is_least: func == Func::Least })
+                }
+                _ => func,
+            };
             return Ok(typed(Expr::Call(func, args), common));
         }
         let mut exprs = Vec::with_capacity(args.len());
@@ -488,6 +481,11 @@ impl Binder<'_> {
                 ty,
             });
         }
+        if name == "string_agg" {
+            let (kind, ty) = (AggregateKind::JoinEach, SqlType::Text);
+            let joined = Aggregate { kind, of: None, distinct, filter, order, ty };
+            return self.string_agg(value, args[1], joined);
+        }
         // Times of day are summed as intervals.
         let is_clock = value.ty == SqlType::Time && matches!(name, "sum" | "avg");
         let value = match is_clock {
@@ -501,7 +499,7 @@ impl Binder<'_> {
             return Err(SqlError::new(code::INVALID_COLUMN_REFERENCE, message));
         }
         // If the order is visible, DISTINCT values are sorted.
-        let is_seen = matches!(name, "string_agg" | "array_agg" | "json_agg" | "jsonb_agg");
+        let is_seen = matches!(name, "array_agg" | "json_agg" | "jsonb_agg");
         if distinct && order.is_empty() && is_seen {
             check_order(ty)?;
             let by = SortKey { place: 0, descending: false, nulls_first: false };
@@ -523,7 +521,10 @@ impl Binder<'_> {
         let (number, is_span) = (ty.family() == Family::Number, ty == SqlType::Interval);
         let is_int = matches!(ty, SqlType::Int2 | SqlType::Int4 | SqlType::Int8);
         if let "min" | "max" = name {
-            check_order(ty)?;
+            match ty.is_array() {
+                true => check_equality(ty)?,
+                false => check_order(ty)?,
+            }
             if matches!(ty, SqlType::Bool | SqlType::Bytea | SqlType::Uuid | SqlType::Jsonb) {
                 return Err(unknown_function(name, &[value]));
             }
@@ -546,25 +547,6 @@ impl Binder<'_> {
             "bit_and" if is_int => (AggregateKind::Bits(Arith::BitAnd), bare(ty)),
             "bit_or" if is_int => (AggregateKind::Bits(Arith::BitOr), bare(ty)),
             "bit_xor" if is_int => (AggregateKind::Bits(Arith::BitXor), bare(ty)),
-            "string_agg" => {
-                let between = self.expr(args[1])?;
-                match ty.family() {
-                    Family::Text | Family::Unknown => {}
-                    Family::Bytes => return Err(SqlError::unsupported("string_agg of bytea")),
-                    _ => return Err(unknown_function(name, &[value, between])),
-                }
-                let between = self.coerce(between, SqlType::Text)?;
-                let between = match constant_value(&between, self.budget)? {
-                    Some(Datum::Text(between)) => between,
-                    Some(_) => String::new(),
-                    None => {
-                        let what = "string_agg with a delimiter that is not constant";
-                        return Err(SqlError::unsupported(what));
-                    }
-                };
-                let (kind, of) = (AggregateKind::Join(between), Some(self.as_text(value)?));
-                return Ok(Aggregate { kind, of, distinct, filter, order, ty: SqlType::Text });
-            }
             "json_agg" | "jsonb_agg" => {
                 let is_long = matches!(ty.family(), Family::Array | Family::Row);
                 let between = if is_long { ", \n " } else { ", " };
@@ -579,6 +561,10 @@ impl Binder<'_> {
                 let kind = AggregateKind::Json(["{ ", ", ", " }"]);
                 let of = Some(Expr::Call(Func::Json(JsonFunc::Member), member));
                 return Ok(Aggregate { kind, of, distinct, filter, order, ty: SqlType::Json });
+            }
+            "array_agg" if ty.is_array() => {
+                let (kind, of) = (AggregateKind::Nest, Some(value.expr));
+                return Ok(Aggregate { kind, of, distinct, filter, order, ty: bare(ty) });
             }
             "array_agg" => {
                 let array = match ty {
@@ -600,6 +586,53 @@ impl Binder<'_> {
         let value =
             if ty == SqlType::Unknown { self.coerce(value, SqlType::Text)? } else { value.expr };
         Ok(Aggregate { kind, of: Some(value), distinct, filter, order, ty: result })
+    }
+
+    /// `string_agg` of texts or byte strings. A delimiter that is not constant is that of its row.
+    fn string_agg(
+        &mut self,
+        value: Typed,
+        between: &ast::Expr,
+        aggregate: Aggregate,
+    ) -> Result<Aggregate, SqlError> {
+        let between = self.expr(between)?;
+        let is_of_bytes = [&value, &between].iter().any(|arg| arg.ty == SqlType::Bytea);
+        let ty = if is_of_bytes { SqlType::Bytea } else { SqlType::Text };
+        let fits = |arg: &Typed| [ty.family(), Family::Unknown].contains(&arg.ty.family());
+        if !fits(&value) || !fits(&between) {
+            return Err(unknown_function("string_agg", &[value, between]));
+        }
+        let mut parts = Vec::with_capacity(2);
+        for part in [value, between] {
+            parts.push(match is_of_bytes {
+                true => self.coerce(part, ty)?,
+                false => self.as_text(part)?,
+            });
+        }
+        let mut aggregate = Aggregate { ty, ..aggregate };
+        if aggregate.distinct {
+            if aggregate.order.iter().any(|(by, _)| !parts.contains(by)) {
+                let message = "in an aggregate with DISTINCT, ORDER BY expressions must appear in \
+                               argument list";
+                return Err(SqlError::new(code::INVALID_COLUMN_REFERENCE, message));
+            }
+            // The order is visible, so DISTINCT values are sorted by both.
+            for part in &parts {
+                let place = aggregate.order.len();
+                let key = SortKey { place, descending: false, nulls_first: false };
+                if !aggregate.order.iter().any(|(by, _)| by == part) {
+                    aggregate.order.push((part.clone(), key));
+                }
+            }
+        }
+        let constant = constant_value(&parts[1], self.budget)?;
+        if let (Some(between), false) = (constant, is_of_bytes) {
+            aggregate.kind = AggregateKind::Join(between.as_text().unwrap_or_default().to_owned());
+            aggregate.of = parts.into_iter().next();
+            return Ok(aggregate);
+        }
+        aggregate.of = Some(Expr::Call(Func::Text(TextFunc::Beside), parts));
+        Ok(aggregate)
     }
 
     /// Combines two numbers into one value, for a two-argument aggregate.
@@ -774,6 +807,7 @@ fn unknown_argument(func: Func, at: usize) -> SqlType {
         | Func::ConstraintDefinition
         | Func::ColumnDescription
         | Func::Description
+        | Func::SharedDescription
         | Func::TableVisible
         | Func::TypeVisible
         | Func::UserById

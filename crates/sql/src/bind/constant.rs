@@ -65,7 +65,7 @@ pub(crate) fn check_change(change: &Change, budget: &Budget) -> Result<(), SqlEr
 ///
 /// # Errors
 /// Those of its evaluation.
-pub(super) fn constant_value(expr: &Expr, budget: &Budget) -> Result<Option<Datum>, SqlError> {
+pub(crate) fn constant_value(expr: &Expr, budget: &Budget) -> Result<Option<Datum>, SqlError> {
     Constants::over(&Select::default(), budget)?.fold(expr)
 }
 

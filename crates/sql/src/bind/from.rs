@@ -14,7 +14,7 @@ use crate::error::{SqlError, code};
 use crate::expr::{Compare, Expr, conjuncts};
 use crate::functions::Func;
 use crate::optimize::Planning;
-use crate::parse::ROWS_FROM;
+use crate::parse::{NEW_TABLE, ROWS_FROM, sampled};
 use crate::plan::{Named, OutputColumn, Select, SetCall, Source, Step};
 use crate::refuse;
 use crate::rights::{self, Object, Rights};
@@ -170,6 +170,16 @@ impl Binder<'_> {
         conditions: &mut Vec<Expr>,
     ) -> Result<(), SqlError> {
         refuse::source(factor)?;
+        if let Some(sample) = sampled(factor)? {
+            if let TableFactor::Table { name, .. } = factor
+                && self.catalog.view(&catalog::Named::of(name)?).is_some()
+            {
+                let message =
+                    "TABLESAMPLE clause can only be applied to tables and materialized views";
+                return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+            }
+            return self.factor(&sample, steps, conditions);
+        }
         match factor {
             TableFactor::Table { name, alias, args: None, .. } => {
                 let parts: Vec<&ast::Ident> = name.0.iter().filter_map(|p| p.as_ident()).collect();
@@ -449,6 +459,10 @@ impl Binder<'_> {
             check_quotes(self, &alias.name)?;
             alias.columns.iter().try_for_each(|column| check_quotes(self, &column.name))?;
             let given = alias.columns.len();
+            if given > seen && shown == NEW_TABLE {
+                let message = "too many column names were specified";
+                return Err(SqlError::new(code::SYNTAX, message));
+            }
             if given > seen {
                 let message = format!(
                     "table \"{shown}\" has {seen} columns available but {given} columns specified"

@@ -40,6 +40,30 @@ pub(super) fn argument_of(
     if name.starts_with("jsonb_path_") { path(binder, arg) } else { binder.expr(arg) }
 }
 
+/// The names of the arguments of a function, and the defaults of the last ones.
+fn argument_names(name: &str) -> Option<(&'static [&'static str], &'static [&'static str])> {
+    Some(match name {
+        "parse_ident" => (&["str", "strict"], &["true"]),
+        "jsonb_set" => (&["jsonb_in", "path", "replacement", "create_if_missing"], &["true"]),
+        "jsonb_insert" => (&["jsonb_in", "path", "replacement", "insert_after"], &["false"]),
+        "jsonb_set_lax" => (
+            &["jsonb_in", "path", "replacement", "create_if_missing", "null_value_treatment"],
+            &["true", "'use_json_null'"],
+        ),
+        "make_date" => (&["year", "month", "day"], &[]),
+        "make_time" => (&["hour", "min", "sec"], &[]),
+        "make_timestamp" => (&["year", "month", "mday", "hour", "min", "sec"], &[]),
+        "make_interval" => (
+            &["years", "months", "weeks", "days", "hours", "mins", "secs"],
+            &["0", "0", "0", "0", "0", "0", "0"],
+        ),
+        path if path.starts_with("jsonb_path_") => {
+            (&["target", "path", "vars", "silent"], &["'{}'", "false"])
+        }
+        _ => return None,
+    })
+}
+
 /// The arguments of a call with names among them, in order: `silent => true`. `None` for other
 /// functions.
 pub(super) fn in_order(
@@ -47,25 +71,27 @@ pub(super) fn in_order(
     args: &[&ast::Expr],
     named: &[(String, &ast::Expr)],
 ) -> Option<Result<Vec<ast::Expr>, SqlError>> {
-    const NAMES: [&str; 4] = ["target", "path", "vars", "silent"];
-    if !name.starts_with("jsonb_path_") || args.len() > NAMES.len() {
-        return None;
-    }
-    let vars = ast::Expr::value(ast::Value::SingleQuotedString("{}".to_owned()));
-    let silent = ast::Expr::value(ast::Value::Boolean(false));
+    let (names, defaults) = argument_names(name).filter(|(names, _)| args.len() <= names.len())?;
     let mut all: Vec<Option<ast::Expr>> = args.iter().map(|arg| Some((*arg).clone())).collect();
-    all.resize(NAMES.len(), None);
+    all.resize(names.len(), None);
     for (given, value) in named {
-        match NAMES.iter().position(|name| name == given).filter(|at| *at >= args.len()) {
+        match names.iter().position(|name| name == given).filter(|at| *at >= args.len()) {
             Some(at) => all[at] = Some((*value).clone()),
             None => return Some(Err(no_argument(name, given))),
         }
     }
-    all[2].get_or_insert(vars);
-    all[3].get_or_insert(silent);
+    let first = names.len() - defaults.len();
+    for (argument, default) in all[first..].iter_mut().zip(defaults) {
+        if argument.is_none() {
+            match crate::parse::parse_expression(default) {
+                Ok(default) => *argument = Some(default),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
     let missing = all.iter().position(Option::is_none);
     Some(match missing {
-        Some(at) => Err(no_argument(name, NAMES[at])),
+        Some(at) => Err(no_argument(name, names[at])),
         None => Ok(all.into_iter().flatten().collect()),
     })
 }

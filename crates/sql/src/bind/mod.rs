@@ -96,7 +96,7 @@ use std::sync::Arc;
 
 pub use change::{is_assignable, type_of};
 pub(crate) use computed::written_computed;
-pub(crate) use constant::{check_change, check_query};
+pub(crate) use constant::{check_change, check_query, constant_value};
 pub(crate) use convert::{bare, negative, retyped};
 pub use domain::check_domain;
 pub(crate) use expr::Typed;

@@ -14,6 +14,7 @@ use crate::error::SqlError;
 use crate::expr::Expr;
 use crate::functions::number_patterns::INTEGER;
 use crate::functions::{Func, NumberFunc};
+use crate::parse::{SAMPLE_NUMBER, SAMPLE_PERCENT};
 use crate::types::{Family, SqlType};
 
 const NUMERIC: SqlType = SqlType::Numeric(None);
@@ -52,6 +53,15 @@ impl Binder<'_> {
             }
             ("to_char", [value, _]) if value.ty.family() == Family::Number => {
                 return Some(self.number_shown(name, value.ty, args.to_vec()));
+            }
+            (SAMPLE_PERCENT, [_]) => (SamplePercent, &[SqlType::Float8], SqlType::Float8),
+            (SAMPLE_NUMBER, [seed, row]) => {
+                let seed = match self.coerce(seed.clone(), SqlType::Float8) {
+                    Ok(seed) => seed,
+                    Err(error) => return Some(Err(error)),
+                };
+                let call = Expr::Call(Func::Number(SampleNumber), vec![seed, row.expr.clone()]);
+                return Some(Ok(typed(call, SqlType::Float8)));
             }
             ("to_number", [_, _]) => (ToNumber, &[SqlType::Text, SqlType::Text], NUMERIC),
             _ => return None,

@@ -4,7 +4,7 @@
 //! row's own ([`crate::plan::Window`] has the picture). Named windows are copied to their uses
 //! before anything is bound.
 //!
-//! Left out: EXCLUDE; RANGE with a distance between dates and times.
+//! EXCLUDE is a part of a window's name ([`crate::parse::parted_window`]).
 
 use super::call::{Said, is_aggregate};
 use super::expr::typed;
@@ -14,7 +14,8 @@ use super::query::sort_key;
 use super::{Binder, Typed, folded};
 use crate::error::{SqlError, code};
 use crate::expr::Expr;
-use crate::plan::{Bound, Frame, FrameUnits, SortKey, Window, WindowCall, WindowFunc};
+use crate::parse::{marked_window, parted_window};
+use crate::plan::{Bound, Exclusion, Frame, FrameUnits, SortKey, Window, WindowCall, WindowFunc};
 use crate::types::{Family, SqlType};
 use sqlparser::ast::{self, NamedWindowExpr, WindowFrameBound, WindowFrameUnits, WindowSpec};
 use std::rc::Rc;
@@ -98,7 +99,7 @@ impl Binder<'_> {
         let (window, call, ty) = self.windowed(|binder| {
             let windows = binder.scope().windows.as_ref().expect("just looked");
             let spec = match over {
-                ast::WindowType::NamedWindow(name) => named(name, &windows.named)?.clone(),
+                ast::WindowType::NamedWindow(name) => named(&folded(name), &windows.named)?.clone(),
                 ast::WindowType::WindowSpec(spec) => copied(spec, &windows.named)?,
             };
             let (func, args, ty) = binder.window_func(name, said)?;
@@ -273,7 +274,14 @@ impl Binder<'_> {
     ) -> Result<Frame, SqlError> {
         let Some(frame) = &spec.window_frame else {
             let (from, to) = (Bound::Unbounded, Bound::Current);
-            return Ok(Frame { units: FrameUnits::Range, from, to });
+            let (by, excludes) = (SqlType::Unknown, Exclusion::None);
+            return Ok(Frame { units: FrameUnits::Range, from, to, by, excludes });
+        };
+        let excludes = match parted_window(spec.window_name.as_ref()).0 {
+            Some("row") => Exclusion::Row,
+            Some("group") => Exclusion::Group,
+            Some("ties") => Exclusion::Ties,
+            _ => Exclusion::None,
         };
         use WindowFrameBound::{CurrentRow, Following, Preceding};
         let to = frame.end_bound.as_ref().unwrap_or(&CurrentRow);
@@ -307,7 +315,9 @@ impl Binder<'_> {
                 Following(Some(offset)) => Bound::After(self.offset(offset, units, types)?),
             })
         };
-        Ok(Frame { units, from: bound(&frame.start_bound)?, to: bound(to)? })
+        let (from, to) = (bound(&frame.start_bound)?, bound(to)?);
+        let by = types.first().map_or(SqlType::Unknown, |by| super::bare(*by));
+        Ok(Frame { units, from, to, by, excludes })
     }
 
     /// The distance of a frame bound.
@@ -317,7 +327,11 @@ impl Binder<'_> {
         units: FrameUnits,
         types: &[SqlType],
     ) -> Result<Expr, SqlError> {
-        let value = self.expr(offset)?;
+        let is_number = types.first().is_none_or(|by| by.family() == Family::Number);
+        let value = match literal_of(offset) {
+            Some(literal) if is_number => self.expr(literal)?,
+            _ => self.expr(offset)?,
+        };
         let of_row =
             |expr: &Expr| matches!(expr, Expr::Column(_) | Expr::Aggregate(_) | Expr::Window(_));
         if value.expr.has(&of_row) {
@@ -339,6 +353,12 @@ impl Binder<'_> {
         };
         let by = super::bare(*by);
         let fits = match by {
+            SqlType::Date
+            | SqlType::Timestamp
+            | SqlType::TimestampTz
+            | SqlType::Time
+            | SqlType::TimeTz
+            | SqlType::Interval => matches!(value.ty, SqlType::Interval | SqlType::Unknown),
             SqlType::Int2 | SqlType::Int4 | SqlType::Int8 => {
                 matches!(value.ty, SqlType::Int2 | SqlType::Int4 | SqlType::Int8)
             }
@@ -350,11 +370,29 @@ impl Binder<'_> {
         match value.ty {
             SqlType::Unknown if is_number => self.coerce(value, by),
             _ if fits && by.is_float() => self.coerce(value, SqlType::Float8),
+            SqlType::Unknown if fits => self.coerce(value, SqlType::Interval),
             _ if fits => Ok(value.expr),
-            ty => Err(SqlError::unsupported(format!(
-                "RANGE with offset PRECEDING/FOLLOWING for column type {by} and offset type {ty}"
-            ))),
+            ty => {
+                let is_known = is_number
+                    || matches!(by.family(), Family::Time | Family::Clock | Family::Interval);
+                let what = "RANGE with offset PRECEDING/FOLLOWING is not supported for column type";
+                let message = match is_known {
+                    true => format!("{what} {by} and offset type {}", super::bare(ty)),
+                    false => format!("{what} {by}"),
+                };
+                let error = SqlError::new(code::FEATURE_NOT_SUPPORTED, message);
+                let hint = "Cast the offset value to an appropriate type.";
+                Err(if is_known { error.hint(hint) } else { error })
+            }
         }
+    }
+}
+
+/// The literal of a distance in quotes, which the grammar reads as an interval.
+fn literal_of(offset: &ast::Expr) -> Option<&ast::Expr> {
+    match offset {
+        ast::Expr::Interval(ast::Interval { value, leading_field: None, .. }) => Some(value),
+        _ => None,
     }
 }
 
@@ -403,21 +441,20 @@ fn wrong(message: impl Into<String>) -> SqlError {
     SqlError::new(code::WINDOWING, message)
 }
 
-fn named<'n>(
-    name: &ast::Ident,
-    named: &'n [(String, WindowSpec)],
-) -> Result<&'n WindowSpec, SqlError> {
-    let name = folded(name);
-    named.iter().find(|(known, _)| *known == name).map(|(_, spec)| spec).ok_or_else(|| {
+fn named<'n>(name: &str, named: &'n [(String, WindowSpec)]) -> Result<&'n WindowSpec, SqlError> {
+    named.iter().find(|(known, _)| known == name).map(|(_, spec)| spec).ok_or_else(|| {
         SqlError::new(code::UNDEFINED_OBJECT, format!("window \"{name}\" does not exist"))
     })
 }
 
 /// Completes a window by the one that it names.
 fn copied(spec: &WindowSpec, known: &[(String, WindowSpec)]) -> Result<WindowSpec, SqlError> {
-    let Some(name) = &spec.window_name else { return Ok(spec.clone()) };
-    let base = named(name, known)?;
-    let name = folded(name);
+    let (exclusion, name) = parted_window(spec.window_name.as_ref());
+    if exclusion.is_some() && spec.window_frame.is_none() {
+        return Err(SqlError::new(code::SYNTAX, "syntax error at or near \"EXCLUDE\""));
+    }
+    let Some(name) = name else { return Ok(spec.clone()) };
+    let base = named(&name, known)?;
     if !spec.partition_by.is_empty() {
         return Err(wrong(format!("cannot override PARTITION BY clause of window \"{name}\"")));
     }
@@ -430,7 +467,7 @@ fn copied(spec: &WindowSpec, known: &[(String, WindowSpec)]) -> Result<WindowSpe
     }
     let order_by = if spec.order_by.is_empty() { &base.order_by } else { &spec.order_by };
     Ok(WindowSpec {
-        window_name: None,
+        window_name: exclusion.map(marked_window),
         partition_by: base.partition_by.clone(),
         order_by: order_by.clone(),
         window_frame: spec.window_frame.clone(),

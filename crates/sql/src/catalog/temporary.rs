@@ -17,7 +17,7 @@ use crate::types::SqlType;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The oids of a session's tables that are dropped at the end of the transaction.
+/// The oids of a session's tables that are dropped, or emptied, at the end of the transaction.
 pub type ToCommit = BTreeSet<u32>;
 
 impl Catalog {
@@ -52,6 +52,8 @@ impl Catalog {
         own.types = all.types.clone();
         own.to_commit = std::mem::take(&mut all.to_commit);
         own.to_commit.retain(|oid| own.tables.numbered(*oid).is_some());
+        own.emptied = std::mem::take(&mut all.emptied);
+        own.emptied.retain(|oid| own.tables.numbered(*oid).is_some());
         (all, own)
     }
 
@@ -66,6 +68,7 @@ impl Catalog {
             .extend(own.comments.iter().map(|(topic, said)| (topic.clone(), said.clone())));
         both.ownership.extend(own.ownership.iter().map(|(object, owned)| (*object, owned.clone())));
         both.to_commit.clone_from(&own.to_commit);
+        both.emptied.clone_from(&own.emptied);
         // Other sessions may have changed types that only this session's tables use.
         for now in self.types.values() {
             both.put_in_own(now);

@@ -144,8 +144,8 @@ impl<'g> Groups<'g> {
                     continue;
                 }
                 let kept = state.sorted(aggregate, exec)?;
-                if aggregate.kind == AggregateKind::Array {
-                    key.push(array(&kept, &mut self.held)?);
+                if aggregate.makes_array() {
+                    key.push(array(aggregate, &kept, &mut self.held)?);
                     continue;
                 }
                 for value in kept {
@@ -172,24 +172,61 @@ fn of_set(key: &[Datum], number: usize, set: &[usize]) -> Vec<Datum> {
 
 impl Aggregate {
     pub(super) fn skips_null(&self) -> bool {
-        !matches!(self.kind, AggregateKind::First | AggregateKind::Array)
+        !matches!(self.kind, AggregateKind::First | AggregateKind::Array | AggregateKind::Nest)
+    }
+
+    /// True for `array_agg`.
+    pub(super) fn makes_array(&self) -> bool {
+        matches!(self.kind, AggregateKind::Array | AggregateKind::Nest)
     }
 
     /// True if the values are evaluated together at the end.
     fn keeps_values(&self) -> bool {
-        self.kind == AggregateKind::Array || !self.order.is_empty()
+        self.makes_array() || !self.order.is_empty()
     }
 }
 
 /// An array of these elements, which are texts or NULL; NULL if there are none.
-pub(super) fn array(elements: &[Datum], held: &mut Held<'_>) -> Result<Datum, SqlError> {
+pub(super) fn array(
+    aggregate: &Aggregate,
+    elements: &[Datum],
+    held: &mut Held<'_>,
+) -> Result<Datum, SqlError> {
     if elements.is_empty() {
         return Ok(Datum::Null);
+    }
+    if aggregate.kind == AggregateKind::Nest {
+        return nested(elements, held);
     }
     // Each character may have to be escaped.
     let bytes = |element: &Datum| 2 * element.as_text().map_or(4, str::len) + 3;
     held.add(2 * elements.iter().map(bytes).sum::<usize>())?;
     Ok(Datum::Text(crate::array::format(elements.iter().map(Datum::as_text))))
+}
+
+/// An array of these arrays.
+///
+/// # Errors
+/// 22004 if one is NULL, 2202E unless they have the same dimensions.
+fn nested(arrays: &[Datum], held: &mut Held<'_>) -> Result<Datum, SqlError> {
+    let wrong = |what: &str| SqlError::new("2202E", format!("cannot accumulate {what}"));
+    let (mut parts, mut first) = (Vec::with_capacity(arrays.len()), None);
+    for array in arrays {
+        let Some(text) = array.as_text() else {
+            return Err(SqlError::new("22004", "cannot accumulate null arrays"));
+        };
+        let dimensions = crate::array::shape(text)?.dimensions;
+        let lengths: Vec<usize> = dimensions.iter().map(|(_, length)| *length).collect();
+        if lengths.is_empty() {
+            return Err(wrong("empty arrays"));
+        }
+        if *first.get_or_insert_with(|| lengths.clone()) != lengths {
+            return Err(wrong("arrays of different dimensionality"));
+        }
+        held.add(2 * text.len() + 16)?;
+        parts.push(Some(text));
+    }
+    crate::array::nested(&parts).map(Datum::Text)
 }
 
 impl State {
@@ -255,6 +292,9 @@ impl State {
             self.moments = Some(Box::new(moments));
             return Ok(());
         }
+        if aggregate.kind == AggregateKind::JoinEach {
+            return self.join(&value, held);
+        }
         let Some(before) = self.value.take() else {
             held.add(value.heap_bytes())?;
             self.longest = i64::from(value.scale() > 0);
@@ -283,7 +323,7 @@ impl State {
                 sum
             }
             AggregateKind::Min | AggregateKind::Max => {
-                let order = value.compare(&before);
+                let order = order_of(aggregate.ty, &value, &before)?;
                 // Of equal values the last, as their representation may differ: `-0`, `1.00`.
                 let is_better = match aggregate.kind {
                     AggregateKind::Min => order.is_le(),
@@ -306,12 +346,37 @@ impl State {
             AggregateKind::Join(between) => joined(before, between, &value, held)?,
             AggregateKind::Json([_, between, _]) => joined(before, between, &value, held)?,
             AggregateKind::Array
+            | AggregateKind::Nest
+            | AggregateKind::JoinEach
             | AggregateKind::Ordered(_)
             | AggregateKind::Spread(_)
             | AggregateKind::Fit(_) => {
                 unreachable!("its values are kept otherwise")
             }
         });
+        Ok(())
+    }
+
+    /// Appends a value, of a row with its delimiter.
+    fn join(&mut self, row: &Datum, held: &mut Held<'_>) -> Result<(), SqlError> {
+        let Datum::Row(row) = row else { return Ok(()) };
+        let mut fields = row.fields().map(|(_, _, value)| value);
+        let (Some(value), Some(between)) = (fields.next(), fields.next()) else { return Ok(()) };
+        held.add(2 * (value.heap_bytes() + between.heap_bytes()))?;
+        match (&mut self.value, between, value) {
+            (None, _, value) => self.value = Some(value.clone()),
+            (Some(Datum::Text(text)), between, Datum::Text(value)) => {
+                text.push_str(between.as_text().unwrap_or_default());
+                text.push_str(value);
+            }
+            (Some(Datum::Bytes(bytes)), between, Datum::Bytes(value)) => {
+                if let Datum::Bytes(between) = between {
+                    bytes.extend(between);
+                }
+                bytes.extend(value);
+            }
+            _ => {}
+        }
         Ok(())
     }
 
@@ -348,6 +413,16 @@ impl State {
             }
             (_, Some(value)) => Ok(value),
         }
+    }
+}
+
+/// Compares two values of a type. Arrays are texts, so their elements have to be read.
+fn order_of(ty: SqlType, a: &Datum, b: &Datum) -> Result<Ordering, SqlError> {
+    match (ty.element(), a, b) {
+        (Some(element), Datum::Text(a), Datum::Text(b)) => {
+            crate::functions::array_order(a, b, element)
+        }
+        _ => Ok(a.compare(b)),
     }
 }
 

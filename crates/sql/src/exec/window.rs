@@ -20,11 +20,19 @@ use crate::budget::Held;
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::Arith;
+use crate::functions::{later, moment_later};
+use crate::interval::Interval;
 use crate::plan::{
-    Aggregate, AggregateKind, Bound, Frame, FrameUnits, SortKey, Window, WindowCall, WindowFunc,
+    Aggregate, AggregateKind, Bound, Exclusion, Frame, FrameUnits, SortKey, Window, WindowCall,
+    WindowFunc,
 };
+use crate::types::{Family, SqlType};
+use crate::zone::Zone;
 use std::cmp::Ordering;
 use std::ops::Range;
+
+/// The microseconds of a day.
+const DAY_US: i64 = 86_400_000_000;
 
 impl Exec<'_> {
     /// Appends the values of windows to the rows, which stay in the order of the last window.
@@ -124,7 +132,10 @@ impl Exec<'_> {
             }
             _ => None,
         };
-        let frame = |at: usize| frames.as_ref().map_or(0..0, |frames| part.frame(frames, at));
+        let frame = |at: usize| match &frames {
+            Some(frames) => part.pieces(frames, at),
+            None => Pieces::default(),
+        };
         let share = |part: usize, whole: usize| Datum::Float(part as f64 / whole as f64);
         let buckets = match call.func {
             WindowFunc::Ntile => arg(0, 0)?.as_int(),
@@ -161,13 +172,13 @@ impl Exec<'_> {
                         Some(_) => arg(2, at)?,
                     }
                 }
-                WindowFunc::FirstValue => match frame(at) {
-                    frame if frame.is_empty() => Datum::Null,
-                    frame => arg(0, frame.start)?,
+                WindowFunc::FirstValue => match frame(at).rows().next() {
+                    Some(first) => arg(0, first)?,
+                    None => Datum::Null,
                 },
-                WindowFunc::LastValue => match frame(at) {
-                    frame if frame.is_empty() => Datum::Null,
-                    frame => arg(0, frame.end - 1)?,
+                WindowFunc::LastValue => match frame(at).rows().next_back() {
+                    Some(last) => arg(0, last)?,
+                    None => Datum::Null,
                 },
                 WindowFunc::NthValue => match arg(1, at)?.as_int() {
                     None => Datum::Null,
@@ -175,13 +186,10 @@ impl Exec<'_> {
                         let message = "argument of nth_value must be greater than zero";
                         return Err(SqlError::new("22016", message));
                     }
-                    Some(n) => {
-                        let (frame, before) = (frame(at), usize::try_from(n - 1));
-                        match before.ok().and_then(|before| frame.start.checked_add(before)) {
-                            Some(nth) if nth < frame.end => arg(0, nth)?,
-                            _ => Datum::Null,
-                        }
-                    }
+                    Some(n) => match frame(at).nth(n) {
+                        Some(nth) => arg(0, nth)?,
+                        None => Datum::Null,
+                    },
                 },
                 WindowFunc::Aggregate(_) => unreachable!("it has a way of its own"),
             };
@@ -218,7 +226,11 @@ impl Exec<'_> {
             inputs.push(value);
         }
         let frames = self.frames(frame, part.rows.len(), given)?;
-        let mut known = Moving { aggregate, state: State::default(), rows: 0..0 };
+        if frames.excludes != Exclusion::None {
+            return self.in_pieces(aggregate, &frames, part, &inputs, held);
+        }
+        let (state, own) = (State::default(), self.budget.held());
+        let mut known = Moving { aggregate, state, held: own, rows: 0..0 };
         let mut found: Vec<Datum> = Vec::with_capacity(inputs.len());
         let mut last: Option<Range<usize>> = None;
         for at in 0..inputs.len() {
@@ -226,11 +238,11 @@ impl Exec<'_> {
             let frame = part.frame(&frames, at);
             let value = match found.last() {
                 Some(value) if last.as_ref() == Some(&frame) => value.clone(),
-                _ if aggregate.kind == AggregateKind::Array => {
+                _ if aggregate.makes_array() => {
                     self.budget.tick(frame.len())?;
                     let inside: Vec<Datum> =
                         inputs[frame.clone()].iter().flatten().cloned().collect();
-                    array(&inside, held)?
+                    array(aggregate, &inside, held)?
                 }
                 _ => {
                     known.go_to(frame.clone(), &inputs, self)?;
@@ -244,8 +256,43 @@ impl Exec<'_> {
         Ok(found)
     }
 
+    /// An aggregate over the frame of each row, where the frame leaves some rows out.
+    fn in_pieces(
+        &self,
+        aggregate: &Aggregate,
+        frames: &Frames<'_>,
+        part: &Partition<'_>,
+        inputs: &[Option<Datum>],
+        held: &mut Held<'_>,
+    ) -> Result<Vec<Datum>, SqlError> {
+        let mut found = Vec::with_capacity(inputs.len());
+        for at in 0..inputs.len() {
+            let pieces = part.pieces(frames, at);
+            let inside = || pieces.rows().filter_map(|row| inputs[row].as_ref());
+            let value = match aggregate.makes_array() {
+                true => {
+                    self.budget.tick(inputs.len())?;
+                    array(aggregate, &inside().cloned().collect::<Vec<_>>(), held)?
+                }
+                false => {
+                    // The temporary memory is small compared with the values, which are charged.
+                    let (mut state, mut own) = (State::default(), self.budget.held());
+                    for value in inside() {
+                        self.budget.tick(1)?;
+                        state.add(aggregate, value.clone(), &mut own)?;
+                    }
+                    state.finish(aggregate, self.budget)?
+                }
+            };
+            self.tick()?;
+            held.add(value.heap_bytes())?;
+            found.push(value);
+        }
+        Ok(found)
+    }
+
     /// The offsets of a frame's bounds, limited to the number of rows.
-    fn frames(&self, frame: &Frame, rows: usize, given: &[Datum]) -> Result<Frames, SqlError> {
+    fn frames(&self, frame: &Frame, rows: usize, given: &[Datum]) -> Result<Frames<'_>, SqlError> {
         let nothing = Row { values: &[], given };
         let offset = |bound: &Bound, which: &str| -> Result<Edge, SqlError> {
             let (expr, is_before) = match bound {
@@ -260,8 +307,14 @@ impl Exec<'_> {
                 return Err(SqlError::new("22004", message));
             }
             let is_range = frame.units == FrameUnits::Range;
-            let is_nan = matches!(offset, Datum::Float(offset) if offset.is_nan());
-            if offset.compare(&Datum::Int(0)).is_lt() || is_nan {
+            let is_negative = match &offset {
+                Datum::Float(offset) if offset.is_nan() => true,
+                // A time of day moves by hours and smaller units only.
+                Datum::Interval(span) if frame.by.family() == Family::Clock => span.micros < 0,
+                Datum::Interval(span) => span.length() < 0,
+                offset => offset.compare(&Datum::Int(0)).is_lt(),
+            };
+            if is_negative {
                 let message = match is_range {
                     true => "invalid preceding or following size in window function".to_owned(),
                     false => format!("frame {which} offset must not be negative"),
@@ -279,7 +332,8 @@ impl Exec<'_> {
         };
         let from = offset(&frame.from, "starting")?;
         let to = offset(&frame.to, "ending")?;
-        Ok(Frames { units: frame.units, from, to })
+        let zone = self.around.settings.zone();
+        Ok(Frames { units: frame.units, from, to, by: frame.by, excludes: frame.excludes, zone })
     }
 }
 
@@ -296,10 +350,37 @@ fn bucket(at: usize, count: usize, buckets: i64) -> i64 {
 }
 
 /// A frame with evaluated offsets.
-struct Frames {
+struct Frames<'z> {
     units: FrameUnits,
     from: Edge,
     to: Edge,
+    /// The type of the sort key, if bounds are distances of it.
+    by: SqlType,
+    excludes: Exclusion,
+    /// Where days and months are added to an instant.
+    zone: &'z Zone,
+}
+
+/// The ranges of rows that a frame consists of, in order; they may be empty.
+#[derive(Default)]
+struct Pieces([Range<usize>; 3]);
+
+impl Pieces {
+    fn rows(&self) -> impl DoubleEndedIterator<Item = usize> {
+        self.0.iter().cloned().flatten()
+    }
+
+    /// The row with this number, from 1.
+    fn nth(&self, number: i64) -> Option<usize> {
+        let mut before = usize::try_from(number - 1).ok()?;
+        for piece in &self.0 {
+            if before < piece.len() {
+                return Some(piece.start + before);
+            }
+            before -= piece.len();
+        }
+        None
+    }
 }
 
 enum Edge {
@@ -337,14 +418,35 @@ impl<'p> Partition<'p> {
         self.groups[group]..end
     }
 
-    /// The frame of a row.
-    fn frame(&self, frames: &Frames, at: usize) -> Range<usize> {
-        let from = self.edge(frames.units, &frames.from, at, true);
-        from..self.edge(frames.units, &frames.to, at, false).max(from)
+    /// The frame of a row, from its first row to its last.
+    fn frame(&self, frames: &Frames<'_>, at: usize) -> Range<usize> {
+        let from = self.edge(frames, &frames.from, at, true);
+        from..self.edge(frames, &frames.to, at, false).max(from)
+    }
+
+    /// The frame of a row without the rows that it leaves out.
+    fn pieces(&self, frames: &Frames<'_>, at: usize) -> Pieces {
+        let whole = self.frame(frames, at);
+        let (gone, own) = match frames.excludes {
+            Exclusion::None => (whole.start..whole.start, 0..0),
+            Exclusion::Row => (at..at + 1, 0..0),
+            Exclusion::Group => (self.group(self.group_of[at]), 0..0),
+            Exclusion::Ties => (self.group(self.group_of[at]), at..at + 1),
+        };
+        let inside = |from: usize, to: usize| {
+            let from = from.clamp(whole.start, whole.end);
+            from..to.clamp(from, whole.end)
+        };
+        Pieces([
+            inside(whole.start, gone.start),
+            inside(own.start, own.end),
+            inside(gone.end, whole.end),
+        ])
     }
 
     /// The bound of a frame: the first row that is in it, or the first that is no longer.
-    fn edge(&self, units: FrameUnits, edge: &Edge, at: usize, begins: bool) -> usize {
+    fn edge(&self, frames: &Frames<'_>, edge: &Edge, at: usize, begins: bool) -> usize {
+        let units = frames.units;
         let (count, peers) = (self.rows.len(), self.group(self.group_of[at]));
         let edge_of = |group: Range<usize>| if begins { group.start } else { group.end };
         match (edge, units) {
@@ -378,7 +480,12 @@ impl<'p> Partition<'p> {
                 // In descending order, preceding values are greater.
                 let way = if *is_before == key.descending { Arith::Add } else { Arith::Sub };
                 let is_outside = |row: &Vec<Datum>| {
-                    let order = against(&row[key.place], own, offset, way);
+                    let order = match offset {
+                        Datum::Interval(span) => {
+                            Some(against_later(&row[key.place], own, *span, way, frames))
+                        }
+                        offset => against(&row[key.place], own, offset, way),
+                    };
                     let order =
                         order.map(|order| if key.descending { order.reverse() } else { order });
                     match order {
@@ -412,40 +519,79 @@ fn against(value: &Datum, base: &Datum, offset: &Datum, way: Arith) -> Option<Or
     Some(bound.map_or(beyond, |bound| value.compare(&Datum::Numeric(bound))))
 }
 
+/// Compares a time, or an interval, with `base` plus or minus a span.
+fn against_later(
+    value: &Datum,
+    base: &Datum,
+    span: Interval,
+    way: Arith,
+    frames: &Frames<'_>,
+) -> Ordering {
+    let shifted = || -> Result<Datum, SqlError> {
+        let moved = if way == Arith::Add { span } else { span.negated()? };
+        Ok(match (frames.by, base) {
+            (SqlType::Date, Datum::Int(day)) => {
+                // The infinite days are the infinite times.
+                Datum::Timestamp(later(day.saturating_mul(DAY_US), moved)?)
+            }
+            (SqlType::TimestampTz, Datum::Timestamp(moment)) => {
+                Datum::Timestamp(moment_later(*moment, moved, frames.zone)?)
+            }
+            (_, Datum::Timestamp(wall)) => Datum::Timestamp(later(*wall, moved)?),
+            // There is no day after a time of day, so it does not begin anew.
+            (_, Datum::Int(within)) => Datum::Int(within.saturating_add(moved.micros)),
+            (_, Datum::TimeTz(within, ahead)) => {
+                Datum::TimeTz(within.saturating_add(moved.micros), *ahead)
+            }
+            (_, Datum::Interval(base)) => Datum::Interval(base.plus(moved)?),
+            (_, base) => base.clone(),
+        })
+    };
+    // A sum that is out of range is beyond all values.
+    let beyond = if way == Arith::Add { Ordering::Less } else { Ordering::Greater };
+    shifted().map_or(beyond, |bound| value.compare(&bound))
+}
+
 /// The state of an aggregate over a moving range of rows.
 struct Moving<'m> {
     aggregate: &'m Aggregate,
     state: State,
+    /// The memory of the state.
+    held: Held<'m>,
     rows: Range<usize>,
 }
 
-impl Moving<'_> {
+impl<'m> Moving<'m> {
+    /// Begins anew at a row.
+    fn begin(&mut self, at: usize, exec: &'m Exec<'_>) {
+        (self.state, self.rows) = (State::default(), at..at);
+        self.held = exec.budget.held();
+    }
+
     /// Moves to another range.
     fn go_to(
         &mut self,
         rows: Range<usize>,
         inputs: &[Option<Datum>],
-        exec: &Exec<'_>,
+        exec: &'m Exec<'_>,
     ) -> Result<(), SqlError> {
         let goes_on = rows.start >= self.rows.start
             && rows.start <= self.rows.end
             && rows.end >= self.rows.end;
         let forgets = rows.start > self.rows.start;
         if !goes_on || (forgets && !self.aggregate.can_forget()) {
-            (self.state, self.rows) = (State::default(), rows.start..rows.start);
+            self.begin(rows.start, exec);
         }
         let mut is_known = true;
         for gone in inputs[self.rows.start..rows.start].iter().flatten() {
             is_known = is_known && self.state.remove(self.aggregate, gone)?;
         }
         if !is_known {
-            (self.state, self.rows) = (State::default(), rows.start..rows.start);
+            self.begin(rows.start, exec);
         }
-        // The temporary memory is small compared with the values, which are charged.
-        let mut held = exec.budget.held();
         for value in inputs[self.rows.end..rows.end].iter().flatten() {
             exec.budget.tick(1)?;
-            self.state.add(self.aggregate, value.clone(), &mut held)?;
+            self.state.add(self.aggregate, value.clone(), &mut self.held)?;
         }
         self.rows = rows;
         Ok(())

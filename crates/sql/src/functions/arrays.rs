@@ -25,6 +25,10 @@ pub enum ArrayFunc {
     Overlap,
     /// A number less than, equal to or greater than 0.
     Order,
+    /// The least or the greatest of arrays that are not NULL.
+    Extreme {
+        is_least: bool,
+    },
     Lower,
     Upper,
     Count,
@@ -124,6 +128,7 @@ pub(super) fn takes_null(func: ArrayFunc) -> bool {
             | PutAt
             | Fill
             | Fits(_)
+            | Extreme { .. }
     )
 }
 
@@ -144,6 +149,10 @@ pub(super) fn call(func: ArrayFunc, args: &[Datum], budget: &Budget) -> Result<D
     match func {
         Bound if args[0].is_null() => return Err(no_number()),
         Bound => return Ok(args[0].clone()),
+        Extreme { is_least } => {
+            let arrays = args.len().saturating_sub(1);
+            return extreme(&args[..arrays], is_least, ty());
+        }
         Nest => {
             let parts: Vec<Option<&str>> = args.iter().map(Datum::as_text).collect();
             return array::nested(&parts).map(Datum::Text);
@@ -253,23 +262,11 @@ pub(super) fn call(func: ArrayFunc, args: &[Datum], budget: &Budget) -> Result<D
                 _ => part.iter().any(is_there),
             })
         }
-        Order => {
-            let (a, b) = (all(array, ty())?, all(text(1).unwrap_or("{}"), ty())?);
-            let mut pairs = a.iter().zip(&b).map(|(a, b)| a.order(b));
-            let first = pairs.find(|order| order.is_ne());
-            let shapes = || {
-                let sides = [array, text(1).unwrap_or("{}")].map(array::shape);
-                let [Ok(a), Ok(b)] = sides else { return Ordering::Equal };
-                let count = a.dimensions.len().cmp(&b.dimensions.len());
-                count.then_with(|| a.dimensions.cmp(&b.dimensions))
-            };
-            let order = first.unwrap_or_else(|| a.len().cmp(&b.len()).then_with(shapes));
-            Datum::Int(match order {
-                Ordering::Less => -1,
-                Ordering::Equal => 0,
-                Ordering::Greater => 1,
-            })
-        }
+        Order => Datum::Int(match order(array, text(1).unwrap_or("{}"), ty())? {
+            Ordering::Less => -1,
+            Ordering::Equal => 0,
+            Ordering::Greater => 1,
+        }),
         Lower | Upper | Count | Dimensions | Shown => {
             let shape = array::shape(array)?;
             let number = args.get(1).and_then(Datum::as_int).unwrap_or(0);
@@ -298,7 +295,9 @@ pub(super) fn call(func: ArrayFunc, args: &[Datum], budget: &Budget) -> Result<D
             Datum::Text(left.end())
         }
         Fits(each) => each.holds(array, text(1), budget)?,
-        Put | PutSlice | PutAt | Bound | Nest | Fill => unreachable!("they were looked at before"),
+        Put | PutSlice | PutAt | Bound | Nest | Fill | Extreme { .. } => {
+            unreachable!("they were looked at before")
+        }
         Trim => {
             let gone = args[1].as_int().unwrap_or(0);
             let shape = array::shape(array)?;
@@ -323,6 +322,36 @@ pub(super) fn call(func: ArrayFunc, args: &[Datum], budget: &Budget) -> Result<D
             Datum::Text(parts.end())
         }
     })
+}
+
+/// Compares two arrays of values of a type: element by element, then by their number and shape.
+///
+/// # Errors
+/// 22P02 for a malformed array.
+pub(crate) fn order(a: &str, b: &str, element: SqlType) -> Result<Ordering, SqlError> {
+    let values = (all(a, element)?, all(b, element)?);
+    let mut pairs = values.0.iter().zip(&values.1).map(|(a, b)| a.order(b));
+    let first = pairs.find(|order| order.is_ne());
+    let shapes = || {
+        let (Ok(a), Ok(b)) = (array::shape(a), array::shape(b)) else { return Ordering::Equal };
+        let count = a.dimensions.len().cmp(&b.dimensions.len());
+        count.then_with(|| a.dimensions.cmp(&b.dimensions))
+    };
+    Ok(first.unwrap_or_else(|| values.0.len().cmp(&values.1.len()).then_with(shapes)))
+}
+
+/// The least or the greatest of arrays; NULL if all of them are.
+fn extreme(arrays: &[Datum], is_least: bool, element: SqlType) -> Result<Datum, SqlError> {
+    let mut best: Option<&str> = None;
+    for array in arrays.iter().filter_map(Datum::as_text) {
+        let is_better = match best {
+            None => true,
+            Some(best) if is_least => order(array, best, element)?.is_lt(),
+            Some(best) => order(array, best, element)?.is_gt(),
+        };
+        best = if is_better { Some(array) } else { best };
+    }
+    Ok(best.map_or(Datum::Null, Datum::text))
 }
 
 /// Refuses what PostgreSQL does not do with arrays of several dimensions.

@@ -41,6 +41,8 @@ pub enum JsonFunc {
     ArrayLength,
     TypeOf,
     Set,
+    /// `jsonb_set_lax`
+    SetLax,
     /// Another value at a path, as assignment puts it there. The last argument is true if a missing
     /// value becomes an array.
     Assign,
@@ -84,6 +86,7 @@ pub(super) fn find(name: &str, args: &[SqlType]) -> Option<(super::Func, SqlType
         ("typeof", 1) => (TypeOf, SqlType::Text),
         ("strip_nulls", 1) => (StripNulls, ty),
         ("set", 3 | 4) if ty == SqlType::Jsonb => (Set, ty),
+        ("set_lax", 3..=5) if ty == SqlType::Jsonb => (SetLax, ty),
         ("insert", 3 | 4) if ty == SqlType::Jsonb => (Insert, ty),
         ("pretty", 1) if ty == SqlType::Jsonb => (Pretty, SqlType::Text),
         ("contains", 2) if ty == SqlType::Jsonb => (Contains, SqlType::Bool),
@@ -99,8 +102,9 @@ pub(super) fn find(name: &str, args: &[SqlType]) -> Option<(super::Func, SqlType
 pub(crate) fn argument(func: JsonFunc, name: &str, at: usize) -> SqlType {
     use JsonFunc::*;
     match (func, at) {
-        (Set | Insert, 1) | (ExistsAny | ExistsAll, 1) => SqlType::Array(&SqlType::Text),
-        (Set | Insert, 3) => SqlType::Bool,
+        (Set | SetLax | Insert, 1) | (ExistsAny | ExistsAll, 1) => SqlType::Array(&SqlType::Text),
+        (Set | SetLax | Insert, 3) => SqlType::Bool,
+        (SetLax, 4) => SqlType::Text,
         (Exists, 1) => SqlType::Text,
         _ if name.starts_with("jsonb") => SqlType::Jsonb,
         _ => SqlType::Json,
@@ -110,7 +114,47 @@ pub(crate) fn argument(func: JsonFunc, name: &str, at: usize) -> SqlType {
 /// True if the function has a result though an argument is NULL.
 pub(super) fn takes_null(func: JsonFunc) -> bool {
     use JsonFunc::*;
-    matches!(func, BuildArray | BuildObject | Member | Assign)
+    matches!(func, BuildArray | BuildObject | Member | Assign | SetLax)
+}
+
+/// `jsonb_set_lax`: as `jsonb_set`, but the last argument decides about a new value that is NULL.
+fn set_lax(args: &[Datum], around: &Surroundings) -> Result<Datum, SqlError> {
+    if [0, 1, 3].iter().any(|at| args.get(*at).is_some_and(Datum::is_null)) {
+        return Ok(Datum::Null);
+    }
+    let unknown = || {
+        let message = "null_value_treatment must be \"delete_key\", \"return_target\", \
+                       \"use_json_null\", or \"raise_exception\"";
+        SqlError::new(code::INVALID_PARAMETER, message)
+    };
+    let treatment = match args.get(4) {
+        Some(said) => said.as_text().ok_or_else(unknown)?,
+        None => "use_json_null",
+    };
+    let given = &args[..args.len().min(4)];
+    if !args[2].is_null() {
+        return call(JsonFunc::Set, given, around);
+    }
+    match treatment {
+        "raise_exception" => {
+            let detail =
+                "Exception was raised because null_value_treatment is \"raise_exception\".";
+            let hint = "To avoid, either change the null_value_treatment argument or ensure that \
+                        an SQL NULL is not passed.";
+            Err(SqlError::new("22004", "JSON value must not be null").detail(detail).hint(hint))
+        }
+        "use_json_null" => {
+            let mut given = given.to_vec();
+            given[2] = Datum::Json("null".to_owned());
+            call(JsonFunc::Set, &given, around)
+        }
+        "delete_key" => call(JsonFunc::DeletePath, &given[..2], around),
+        "return_target" => {
+            around.budget.charge(args[0].heap_bytes())?;
+            Ok(args[0].clone())
+        }
+        _ => Err(unknown()),
+    }
 }
 
 /// Calls a function.
@@ -199,6 +243,7 @@ pub(super) fn call(
             let begins_array = args[3].as_bool() == Some(true);
             Datum::Json(json::assign(before, &path, begins_array, new, budget)?)
         }
+        SetLax => set_lax(args, around)?,
         Set | Insert => {
             let (path, new) = (texts(text(1), budget)?, json_text(&args[2]));
             room((value.len() + new.len()) * path.len().max(1), budget)?;

@@ -7,6 +7,7 @@ use crate::datum::{Datum, out_of_range};
 use crate::error::{SqlError, code};
 use crate::numeric::{Decimal, SCALE_MAX, WHOLE_DIGITS_MAX};
 use crate::types::SqlType;
+use std::hash::{Hash, Hasher};
 
 /// A function of numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,6 +34,34 @@ pub enum NumberFunc {
         digits: u8,
     },
     ToNumber,
+    /// The percentage of a sample, checked. NULL is none.
+    SamplePercent,
+    /// A number from 0 to below 1 that a seed gives to a row.
+    SampleNumber,
+}
+
+/// True if it has a result though an argument is NULL.
+pub(super) fn takes_null(func: NumberFunc) -> bool {
+    matches!(func, NumberFunc::SamplePercent | NumberFunc::SampleNumber)
+}
+
+/// # Errors
+/// 2202H unless it is from 0 to 100.
+fn sample_percent(percent: &Datum) -> Result<Datum, SqlError> {
+    let wrong = |message: &str| Err(SqlError::new("2202H", message));
+    match percent {
+        Datum::Null => wrong("TABLESAMPLE parameter cannot be null"),
+        percent if !(0.0..=100.0).contains(&percent.to_f64()) => {
+            wrong("sample percentage must be between 0 and 100")
+        }
+        percent => Ok(percent.clone()),
+    }
+}
+
+fn sample_number(seed: &Datum, row: &Datum) -> Datum {
+    let mut state = std::hash::DefaultHasher::new();
+    (seed.to_f64().to_bits(), row).hash(&mut state);
+    Datum::Float((state.finish() >> 11) as f64 / (1u64 << 53) as f64)
 }
 
 /// The range of digits for `round` and `trunc`; arguments beyond it have the same effect, as no
@@ -172,6 +201,8 @@ pub(super) fn call(func: NumberFunc, args: &[Datum], budget: &Budget) -> Result<
             budget.charge(32 * pattern.len() + 2 * crate::text::format_bytes(&args[0]))?;
             Datum::Text(number_patterns::show(&args[0], pattern, digits)?)
         }
+        SamplePercent => return sample_percent(&args[0]),
+        SampleNumber => return Ok(sample_number(&args[0], &args[1])),
         ToNumber => {
             let (text, pattern) = (args[0].as_text(), args[1].as_text());
             let (text, pattern) = (text.unwrap_or_default(), pattern.unwrap_or_default());

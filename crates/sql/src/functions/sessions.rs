@@ -61,6 +61,30 @@ pub(super) fn signal(
     }
 }
 
+/// A property of the own session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Own {
+    /// The address of the client; NULL for a Unix socket.
+    Address,
+    /// The port of the client; NULL for a Unix socket.
+    Port,
+    /// The text of the statement that it sent.
+    Query,
+}
+
+/// # Errors
+/// 54000 if the memory of the statement does not suffice.
+pub(super) fn own(part: Own, around: &Surroundings) -> Result<Datum, SqlError> {
+    let Some(own) = around.sessions.own(around.process) else { return Ok(Datum::Null) };
+    around.budget.charge(own.text.len())?;
+    Ok(match part {
+        Own::Address => own.client_address.map_or(Datum::Null, Datum::Text),
+        Own::Port if own.client_address.is_none() => Datum::Null,
+        Own::Port => Datum::Int(own.client_port),
+        Own::Query => Datum::Text(own.text),
+    })
+}
+
 /// The memory of the rows and indexes of all sites, in bytes.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! Functions that describe texts or convert them: characters and their code points, parts, bytes,
+//! Functions that describe texts or convert them: characters and their code points, parts, names,
 //! `format`.
 //!
 //! ```text
@@ -7,14 +7,15 @@
 //!   format('%-5s|%2$I|%%', 'ab', 'C')         ab   |"C"|%
 //! ```
 //!
-//! Texts are always UTF-8: other encodings are refused by name. The memory of a result is reserved
-//! before it is made.
+//! The memory of a result is reserved before it is made.
 
+use super::names::{identifiers, size, unescaped};
 use super::strings::{copy, substring};
 use crate::budget::Budget;
 use crate::catalog::quoted;
 use crate::datum::Datum;
 use crate::error::{SqlError, clipped, code};
+use crate::row_value::RowValue;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::collections::BTreeMap;
@@ -44,10 +45,15 @@ pub enum TextFunc {
     },
     Encode,
     Decode,
-    GetByte,
-    SetByte,
-    ConvertFrom,
-    ConvertTo,
+    /// `parse_ident`: a text, and whether nothing may follow the name.
+    ParseIdent,
+    Unistr,
+    /// `pg_size_bytes`
+    SizeBytes,
+    /// The zone of `make_timestamptz` as that of AT TIME ZONE, where `+2` is west of Greenwich.
+    ZoneBySign,
+    /// A value and a delimiter as a row, for `string_agg`; NULL if the value is NULL.
+    Beside,
     NullCount {
         of_nulls: bool,
     },
@@ -55,7 +61,10 @@ pub enum TextFunc {
 
 /// True if it has a result though an argument is NULL.
 pub(super) fn takes_null(func: TextFunc) -> bool {
-    matches!(func, TextFunc::QuoteNullable | TextFunc::Format | TextFunc::NullCount { .. })
+    matches!(
+        func,
+        TextFunc::QuoteNullable | TextFunc::Format | TextFunc::NullCount { .. } | TextFunc::Beside
+    )
 }
 
 pub(super) fn call(func: TextFunc, args: &[Datum], budget: &Budget) -> Result<Datum, SqlError> {
@@ -83,24 +92,16 @@ pub(super) fn call(func: TextFunc, args: &[Datum], budget: &Budget) -> Result<Da
         TextFunc::Bytes { of_each } => Datum::Int(bytes(0).len() as i64 * of_each),
         TextFunc::Encode => encoded(bytes(0), text(1), budget)?,
         TextFunc::Decode => decoded(text(0), text(1), budget)?,
-        TextFunc::GetByte => Datum::Int(bytes(0)[place_in(bytes(0), int(1))?].into()),
-        TextFunc::SetByte => {
-            let at = place_in(bytes(0), int(1))?;
-            budget.charge(bytes(0).len())?;
-            let mut changed = bytes(0).to_vec();
-            changed[at] = int(2) as u8;
-            Datum::Bytes(changed)
-        }
-        TextFunc::ConvertFrom => {
-            check_encoding(text(1))?;
-            let read = std::str::from_utf8(bytes(0)).ok().filter(|text| !text.contains('\0'));
-            let invalid = || SqlError::new("22021", "invalid byte sequence for encoding \"UTF8\"");
-            copy(read.ok_or_else(invalid)?, budget)?
-        }
-        TextFunc::ConvertTo => {
-            check_encoding(text(1))?;
-            budget.charge(text(0).len())?;
-            Datum::Bytes(text(0).as_bytes().to_vec())
+        TextFunc::ParseIdent => identifiers(text(0), args[1].as_bool() == Some(true), budget)?,
+        TextFunc::Unistr => Datum::Text(unescaped(text(0), budget)?),
+        TextFunc::SizeBytes => Datum::Int(size(text(0))?),
+        TextFunc::ZoneBySign => Datum::Text(zone_by_sign(text(0))?),
+        TextFunc::Beside if args[0].is_null() => Datum::Null,
+        TextFunc::Beside => {
+            budget.charge(args.iter().map(Datum::bytes).sum())?;
+            let column = |_: &Datum| (String::new(), crate::types::SqlType::Text);
+            let columns = args.iter().map(column).collect();
+            Datum::Row(Box::new(RowValue::of_nulls(columns).with(args)))
         }
         TextFunc::NullCount { of_nulls } => {
             Datum::Int(args.iter().filter(|value| value.is_null() == of_nulls).count() as i64)
@@ -198,20 +199,20 @@ fn literal(text: &str, budget: &Budget) -> Result<String, SqlError> {
     Ok(format!("{escapes}'{inner}'"))
 }
 
-fn place_in(bytes: &[u8], at: i64) -> Result<usize, SqlError> {
-    let place = usize::try_from(at).ok().filter(|at| *at < bytes.len());
-    place.ok_or_else(|| {
-        let last = bytes.len() as i64 - 1;
-        SqlError::new("2202E", format!("index {at} out of valid range, 0..{last}"))
-    })
-}
-
-fn check_encoding(name: &str) -> Result<(), SqlError> {
-    match name.to_ascii_lowercase().replace(['-', '_'], "").as_str() {
-        "utf8" | "unicode" => Ok(()),
-        _ => Err(SqlError::unsupported(format!("the encoding \"{}\"", clipped(name)))
-            .hint("Texts are in UTF8.")),
+/// # Errors
+/// 22023 for a number without a sign.
+fn zone_by_sign(zone: &str) -> Result<String, SqlError> {
+    let zone = clipped(zone);
+    if zone.starts_with(|sign: char| sign.is_ascii_digit()) {
+        let message = format!("invalid input syntax for type numeric time zone: \"{zone}\"");
+        let hint = "Numeric time zones must have \"-\" or \"+\" as first character.";
+        return Err(SqlError::new(code::INVALID_PARAMETER, message).hint(hint));
     }
+    Ok(match zone.split_at_checked(1) {
+        Some(("+", hours)) => format!("-{hours}"),
+        Some(("-", hours)) => format!("+{hours}"),
+        _ => zone.to_string(),
+    })
 }
 
 fn unknown_form(name: &str) -> SqlError {

@@ -3,6 +3,7 @@
 use super::expect;
 use super::shard::{self, ShardControl};
 use crate::bind::folded;
+use crate::error::SqlError;
 use sqlparser::ast::{Expr, ObjectName};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError};
@@ -227,6 +228,42 @@ fn proposal(mut parser: Parser<'_>, is_approved: bool) -> Result<DesignStatement
     })
 }
 
+/// The error for ALTER SYSTEM of a setting that is one of each session or of the command line.
+///
+/// `tokens`: those of the statement.
+pub(super) fn foreign_setting(tokens: &[TokenWithSpan]) -> Option<SqlError> {
+    let words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
+    let mut words = words.map(|token| token.token.to_string()).skip(2);
+    let (verb, name) = (words.next()?.to_uppercase(), words.next()?.to_lowercase());
+    let is_own = OWN_SETTINGS.contains(&name.as_str());
+    if !matches!(&*verb, "SET" | "RESET") || (is_own && verb == "SET") {
+        return None;
+    }
+    let own = OWN_SETTINGS.join(", ");
+    let hint = match verb.as_str() {
+        "SET" => {
+            format!("ALTER SYSTEM SET is of {own}. SET and ALTER ROLE .. SET are of sessions.")
+        }
+        _ => "ALTER SYSTEM SET gives a setting another value.".to_owned(),
+    };
+    Some(SqlError::unsupported(format!("ALTER SYSTEM {verb} {name}")).hint(hint))
+}
+
+/// The settings of ALTER SYSTEM SET.
+const OWN_SETTINGS: [&str; 11] = [
+    "autopilot",
+    "autopilot_processor_percent",
+    "change_added_p99",
+    "change_bytes_per_second",
+    "change_window",
+    "changes_per_minute",
+    "default_backups",
+    "design_changes",
+    "fused_rows",
+    "order_router",
+    "site_memory",
+];
+
 /// `ALTER SYSTEM SET name = value`, from the name on.
 fn system_setting(mut parser: Parser<'_>) -> Result<DesignStatement, ParserError> {
     let name = parser.next_token().token.to_string();
@@ -245,9 +282,7 @@ fn system_setting(mut parser: Parser<'_>) -> Result<DesignStatement, ParserError
         }
         "change_added_p99" => |value| DesignStatement::Restrain(Restraint::AddedP99, value),
         _ => {
-            let known = "autopilot, autopilot_processor_percent, change_added_p99, \
-                         change_bytes_per_second, change_window, changes_per_minute, default_backups, \
-                         design_changes, fused_rows, order_router or site_memory";
+            let known = OWN_SETTINGS.join(", ");
             let wrong = format!("Expected: {known}, found: {name}");
             return Err(ParserError::ParserError(wrong));
         }

@@ -3,7 +3,7 @@
 //!
 //! `DROP .. IF EXISTS` of an object of a kind that cannot exist does nothing, as at PostgreSQL.
 
-use crate::error::SqlError;
+use crate::error::{SqlError, code};
 use crate::types::other_type;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
@@ -74,8 +74,8 @@ const STATEMENTS: [(&[&str], Option<&str>); 9] = [
 ];
 
 /// Actions of ALTER TABLE.
-const ACTIONS: [&[&str]; 4] =
-    [&["INHERIT"], &["NO", "INHERIT"], &["SET", "TABLESPACE"], &["RESET"]];
+const ACTIONS: [&[&str]; 6] =
+    [&["INHERIT"], &["NO", "INHERIT"], &["SET", "TABLESPACE"], &["RESET"], &["OF"], &["NOT", "OF"]];
 
 /// Forms of XML that are no calls.
 const XML: [&str; 8] = [
@@ -125,7 +125,7 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<Option<&'static str>, Sq
         return refuse(format!("{verb} PREPARED"), None);
     }
     if let ["COMMENT", "ON", rest @ ..] = words.as_slice() {
-        let mut kinds = KINDS.iter().map(|kind| kind.words).chain([["CONSTRAINT"].as_slice()]);
+        let mut kinds = KINDS.iter().map(|kind| kind.words);
         let kind = kinds.find(|kind| rest.starts_with(kind));
         return kind
             .map_or(Ok(None), |kind| refuse(format!("COMMENT ON {}", kind.join(" ")), None));
@@ -141,8 +141,18 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<Option<&'static str>, Sq
         return Ok(None);
     };
     match (*verb, &rest[name.len()..]) {
-        // The extension with the views of the schema isomer.
-        ("CREATE", ["IF", "NOT", "EXISTS", "ISOMER", ..]) if *drop == "DROP EXTENSION" => Ok(None),
+        // The extension with the views of the schema isomer, and one that each database of
+        // PostgreSQL has.
+        ("CREATE", ["IF", "NOT", "EXISTS", "ISOMER" | "PLPGSQL", ..])
+            if *drop == "DROP EXTENSION" =>
+        {
+            Ok(None)
+        }
+        ("CREATE", [object @ ("ISOMER" | "PLPGSQL"), ..]) if *drop == "DROP EXTENSION" => {
+            let name = object.to_lowercase();
+            let message = format!("extension \"{name}\" already exists");
+            Err(SqlError::new(code::DUPLICATE_OBJECT, message))
+        }
         ("DROP", ["IF", "EXISTS", object, ..])
             if *object != "ISOMER" || *drop != "DROP EXTENSION" =>
         {

@@ -13,6 +13,7 @@
 
 use super::{Aggregate, SortKey};
 use crate::expr::Expr;
+use crate::types::SqlType;
 
 /// A partitioning and an order of rows, with the functions evaluated in it.
 #[derive(Clone, PartialEq, Debug)]
@@ -74,6 +75,23 @@ pub struct Frame {
     pub from: Bound,
     /// The last row.
     pub to: Bound,
+    /// The type of the sort key, if the bounds are distances of it.
+    pub by: SqlType,
+    /// The rows between them that it leaves out.
+    pub excludes: Exclusion,
+}
+
+/// The rows that a frame leaves out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Exclusion {
+    /// NO OTHERS: none.
+    None,
+    /// CURRENT ROW.
+    Row,
+    /// GROUP: the row, and those that are equal to it in the order.
+    Group,
+    /// TIES: those that are equal to it in the order.
+    Ties,
 }
 
 /// The unit of a frame's bounds.

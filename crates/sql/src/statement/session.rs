@@ -2,7 +2,7 @@
 //! syntax trees.
 
 use super::{Action, Control, Copy, CopyDirection, CopyFormat, Level, Modes, Setting};
-use crate::bind::{Binder, Typed};
+use crate::bind::{Binder, Typed, constant_value};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::fields::Fields;
@@ -19,9 +19,16 @@ pub(super) fn literals(
     let mut values = Vec::new();
     for expr in exprs {
         let Typed { expr, ty } = binder.constant(expr)?;
-        match expr {
-            crate::expr::Expr::Const(value) => values.push((value, ty)),
-            _ => return Err(SqlError::unsupported("EXECUTE with anything but literals")),
+        if expr.has(&|part| matches!(part, crate::expr::Expr::Inner(_))) {
+            let message = "cannot use subquery in EXECUTE parameter";
+            return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+        }
+        match constant_value(&expr, binder.budget)? {
+            Some(value) => values.push((value, ty)),
+            None => {
+                let what = "EXECUTE with an expression that is not constant";
+                return Err(SqlError::unsupported(what));
+            }
         }
     }
     Ok(values)

@@ -99,7 +99,9 @@ pub(crate) fn view_definition(
 ) -> Result<Datum, SqlError> {
     let view = u32::try_from(oid).ok().and_then(|oid| catalog.view_of(oid));
     let Some(view) = view else { return Ok(Datum::Null) };
-    Ok(Datum::Text(format!("{};", crate::bind::written(view, catalog, budget)?)))
+    let text = crate::bind::written(view, catalog, budget)?;
+    budget.charge(2 * text.len())?;
+    Ok(Datum::Text(format!("{};", crate::parse::spelled_out(&text))))
 }
 
 /// A condition without its outer parentheses, as others are written around it.

@@ -6,7 +6,7 @@ use super::{BTREE, DesignView, HEAP, OWNER, PG_CATALOG, PUBLIC};
 use super::{check_oid, default_oid, int, key_oid, schema_oid, text, yes};
 use crate::bind::checked_columns;
 use crate::catalog::{Catalog, Check, Identity, Namespace, Part, TEMPORARY, Table, TableColumn};
-use crate::comment::Topic;
+use crate::comment::{CommentOf, Topic};
 use crate::datum::Datum;
 use crate::define::computed_name;
 use crate::domains::Domain;
@@ -680,7 +680,16 @@ pub(super) fn descriptions(catalog: &Catalog) -> Vec<Vec<Datum>> {
     let number = |name: &str| int(regclass(catalog, name).unwrap_or(0));
     let (classes, schemas) = (number("pg_class"), number("pg_namespace"));
     let (types, procedures) = (number("pg_type"), number("pg_proc"));
+    let of_constraints = number("pg_constraint");
     let of = |(topic, said): (&Topic, &Arc<str>)| {
+        match catalog.about(topic) {
+            CommentOf::Object => {}
+            CommentOf::Constraint(oid) => {
+                return Some(vec![int(oid), of_constraints.clone(), int(0), text(said)]);
+            }
+            // They are in `pg_shdescription`.
+            CommentOf::Shared => return None,
+        }
         let is_schema = catalog.schemas.values().any(|schema| schema.oid == topic.0);
         let class = match catalog.made_numbered(topic.0) {
             Some(_) => &types,
@@ -689,9 +698,9 @@ pub(super) fn descriptions(catalog: &Catalog) -> Vec<Vec<Datum>> {
             None => &classes,
         };
         let column = int(catalog.column_number(topic));
-        vec![int(topic.0.into()), class.clone(), column, text(said)]
+        Some(vec![int(topic.0.into()), class.clone(), column, text(said)])
     };
-    let mut rows: Vec<Vec<Datum>> = catalog.comments.iter().map(of).collect();
+    let mut rows: Vec<Vec<Datum>> = catalog.comments.iter().filter_map(of).collect();
     let is_public = |schema: &Arc<Namespace>| i64::from(schema.oid) == PUBLIC;
     if catalog.schemas.values().any(is_public) && catalog.comment(PUBLIC as u32, "").is_none() {
         rows.push(vec![int(PUBLIC), schemas, int(0), text("standard public schema")]);

@@ -1,0 +1,16 @@
+create table many (id int primary key, v text);
+insert into many select i, 'v' || i from generate_series(1, 2000) i;
+create view seen as select * from many;
+select count(*) from many tablesample bernoulli (100), (select 1) one; select count(*) from many tablesample system (0);
+select count(*) between 700 and 1300 from many tablesample bernoulli (50);
+select count(*) between 1 and 400 from many m tablesample bernoulli (5) where m.id > 0;
+select (select array_agg(id order by id) from many tablesample bernoulli (10) repeatable (7)) = (select array_agg(id order by id) from many as x tablesample bernoulli (10) repeatable (7)) as same, (select count(*) from many tablesample bernoulli (30) repeatable (1)) between 300 and 900 as some;
+select count(*) = count(distinct id) from many as s (number, word) join many tablesample bernoulli (50) on id = number;
+select * from many tablesample bernoulli (101);
+select * from many tablesample bernoulli (-1);
+select * from many tablesample bernoulli (null);
+select * from seen tablesample bernoulli (1);
+select * from many tablesample bernoulli ('x');
+update many set v = 'x' from many s tablesample bernoulli (100) where s.id = many.id and s.id < 3;
+select count(*) from many where v = 'x';
+drop view seen; drop table many;

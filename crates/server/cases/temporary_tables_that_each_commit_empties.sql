@@ -1,0 +1,17 @@
+create temp table box (id int primary key, v text) on commit delete rows;
+create index on box (v);
+insert into box values (1, 'a');
+select count(*) from box;
+begin; insert into box values (1, 'a'), (2, 'b'); update box set v = 'c' where id = 2; select * from box order by id; select id from box where v = 'c'; commit;
+select count(*) from box; select id from box where v = 'c';
+begin; insert into box values (1, 'a'); savepoint s; insert into box values (2, 'b'); rollback to s; select * from box; commit;
+begin; insert into box values (1, 'a'); rollback; select count(*) from box;
+begin; create temp table twin (id int) on commit delete rows; insert into twin values (1); create temp table kept (id int) on commit preserve rows; insert into kept select id from twin; commit;
+select count(*) from twin; select count(*) from kept;
+create temp table copied on commit delete rows as select 1 as a; select * from copied;
+begin; insert into copied values (5); alter table copied add column b int default 7; select * from copied; commit; select * from copied;
+create temp table serials (id serial, v text) on commit delete rows; insert into serials (v) values ('a'); begin; insert into serials (v) values ('b') returning id; end;
+select relname from pg_class where relname = 'box';
+drop table box; select * from box;
+create table lasting (id int) on commit delete rows;
+drop table twin, kept, copied, serials;
