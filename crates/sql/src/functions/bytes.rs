@@ -1,5 +1,5 @@
-//! Functions of byte strings. Positions count bytes; the bits of a byte are numbered from its lowest
-//! one.
+//! Functions of byte strings. Positions count bytes; the bits of a byte are numbered from its
+//! lowest one.
 //!
 //! ```text
 //!   substring('\x010203'::bytea from 2 for 1)      \x02

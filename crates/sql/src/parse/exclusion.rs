@@ -1,5 +1,5 @@
-//! `EXCLUDE CURRENT ROW | GROUP | TIES | NO OTHERS` in the frame of a window, which the grammar does
-//! not have.
+//! `EXCLUDE CURRENT ROW | GROUP | TIES | NO OTHERS` in the frame of a window, which the grammar
+//! does not have.
 //!
 //! ```text
 //!   (w order by a rows 1 preceding exclude ties)
@@ -58,8 +58,8 @@ pub(super) fn as_names(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// At an EXCLUDE: the number of words behind it, the word that stands for them, and the place of the
-/// parenthesis that opens the definition.
+/// At an EXCLUDE: the number of words behind it, the word that stands for them, and the place of
+/// the parenthesis that opens the definition.
 fn exclusion(tokens: &[TokenWithSpan], at: usize) -> Option<(usize, &'static str, usize)> {
     if !is_word(&tokens[at], &["exclude"]) {
         return None;

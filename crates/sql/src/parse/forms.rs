@@ -71,6 +71,29 @@ const AFTER_ALL: [&str; 12] = [
     "FOR",
 ];
 
+/// A statement without any of these words is as the grammar has it.
+const SIGNS: [&str; 13] = [
+    "ALL",
+    "ALTER",
+    "COMMENT",
+    "COPY",
+    "CREATE",
+    "DOCUMENT",
+    "JOIN",
+    "ONLY",
+    "RECURSIVE",
+    "SCHEMA",
+    "TRIM",
+    "UESCAPE",
+    "XML",
+];
+
+/// True for a token that is one of [`SIGNS`].
+fn is_sign(token: &TokenWithSpan) -> bool {
+    let Token::Word(word) = &token.token else { return false };
+    word.quote_style.is_none() && SIGNS.iter().any(|sign| word.value.eq_ignore_ascii_case(sign))
+}
+
 /// A token as an upper-case word; quoted names and literals are no words.
 fn word(token: &TokenWithSpan) -> String {
     match &token.token {
@@ -96,10 +119,13 @@ fn fits(words: &[String], at: usize, wanted: &[&str]) -> bool {
 /// # Errors
 /// 0A000 with its name for one that Isomer does not have.
 pub(super) fn rewrite(tokens: &mut Vec<TokenWithSpan>) -> Result<(), SqlError> {
+    if !tokens.iter().any(is_sign) {
+        return Ok(());
+    }
     let all: Vec<usize> =
         (0..tokens.len()).filter(|at| !matches!(tokens[*at].token, Token::Whitespace(_))).collect();
     let words: Vec<String> = all.iter().map(|at| word(&tokens[*at])).collect();
-    let begins = |start: &str| find(&words, 0, start) == Some(0);
+    let begins = |start: &str| fits(&words, 0, &start.split(' ').collect::<Vec<_>>());
     let is_there = |(start, inside, _): &&FormRule| {
         begins(start) && (inside.is_empty() || find(&words, 1, inside).is_some())
     };
@@ -270,8 +296,8 @@ fn named_columns(
     ]
 }
 
-/// `COMMENT ON CONSTRAINT c ON t IS ..` as a comment on a collation `t.c`, and one of a domain as on
-/// an extension, for which [`crate::comment`] has the reason.
+/// `COMMENT ON CONSTRAINT c ON t IS ..` as a comment on a collation `t.c`, and one of a domain as
+/// on an extension, for which [`crate::comment`] has the reason.
 fn comment_on_constraint(words: &[String], token: impl Fn(usize) -> Token) -> Option<Edit> {
     if !fits(words, 0, &["COMMENT", "ON", "CONSTRAINT"]) || words.get(4)? != "ON" {
         return None;

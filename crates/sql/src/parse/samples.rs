@@ -5,8 +5,8 @@
 //!   FROM (SELECT * FROM t WHERE random() * 100 < "sample percent"(10)) AS x
 //! ```
 //!
-//! There are no pages, so SYSTEM takes single rows as BERNOULLI does. With REPEATABLE, the values of
-//! a row and the seed decide about it, so equal rows are in the sample together.
+//! There are no pages, so SYSTEM takes single rows as BERNOULLI does. With REPEATABLE, the values
+//! of a row and the seed decide about it, so equal rows are in the sample together.
 
 use crate::error::{SqlError, code};
 use sqlparser::ast::{
