@@ -389,6 +389,8 @@ fn a_table_of_what_roles_may_do() {
         (r#"{"action":"reconfiguration","control":"cancel","number":9}"#, [400, 400, 403]),
         (r#"{"action":"reconfiguration","control":"reverse","number":9}"#, [400, 400, 403]),
         (r#"{"action":"propose","plan":"split t at five"}"#, [400, 400, 403]),
+        // The design does not permit it.
+        (r#"{"action":"propose","plan":"merge of_owner at 5"}"#, [400, 400, 403]),
         (r#"{"action":"propose_shard_key","relation":"t","column":"x"}"#, [400, 400, 403]),
         // The server of this test cannot restart itself.
         (r#"{"action":"restart"}"#, [400, 403, 403]),

@@ -4,7 +4,7 @@
 //! partitions, or one design change. All numbers are little-endian.
 //!
 //! ```text
-//!   frame    time u64 │ kind u8 │ fields of the kind │ records u16 │ record*
+//!   frame    time u64 │ kind u8 │ fields of the kind │ records u16 (2¹⁶−1: u32 follows) │ record*
 //!
 //!   kind  1  commit         (no fields)
 //!         2  refresh        site u16 │ position u64
@@ -50,6 +50,9 @@ pub use write::RowsBuffer;
 pub(crate) use write::{FrameWriter, put_range, put_sites};
 
 use isomer_design::{Backups, Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
+
+/// The number of records that stands for a greater one, in four more bytes.
+const MANY: u16 = u16::MAX;
 
 /// The length of a deleted row.
 const DELETED: u32 = u32::MAX;
@@ -240,6 +243,25 @@ mod tests {
             assert!(read_frame(&frame[..cut]).is_err(), "cut at {cut}");
         }
     }
+
+    #[test]
+    fn a_transaction_may_write_more_partitions_than_two_bytes_can_count() {
+        for count in [65_534, 65_535, 65_536, 70_000] {
+            let mut writer = FrameWriter::new(FrameKind::Commit);
+            for key in 0..count {
+                writer.open_write(TableId(1), &Key::int(key), 1);
+                writer.row(&Key::int(key), Some(b"it"));
+                writer.close_write();
+            }
+            // A frame is finished anew when its time changes.
+            writer.finish(Time(8));
+            let frame = writer.finish(Time(9)).to_vec();
+            let (head, records) = read_frame(&frame).unwrap();
+            assert_eq!((head.time, records.len()), (Time(9), count as usize));
+            assert_eq!(records.last().map(|record| &record.start), Some(&Key::int(count - 1)));
+        }
+    }
+
     #[test]
     fn every_kind_of_frame_comes_back_and_only_a_prepare_hides_its_records() {
         let txn = TxnId { coordinator: SiteId(2), incarnation: 77, number: 8 };

@@ -1,6 +1,6 @@
 //! Reading frames. Every length is checked before it is used; rows are checked once, and borrowed.
 
-use super::{BadFrame, DELETED, Event, Install, Record, RowChange, Rows};
+use super::{BadFrame, DELETED, Event, Install, MANY, Record, RowChange, Rows};
 use crate::frame::{FrameHead, FrameKind};
 use isomer_design::{Backups, Key, KeyRange, SiteId, SiteSet, TableId, Time};
 
@@ -23,7 +23,10 @@ pub fn read_frame(frame: &[u8]) -> Result<(FrameHead, Vec<Record<'_>>), BadFrame
 pub fn read_any_frame(frame: &[u8]) -> Result<(FrameHead, Vec<Record<'_>>), BadFrame> {
     let mut reader = Reader::new(frame);
     let head = FrameHead { time: Time(reader.u64()?), kind: FrameKind::read(&mut reader)? };
-    let count = reader.u16()?;
+    let count = match reader.u16()? {
+        MANY => reader.u32()?,
+        few => u32::from(few),
+    };
     let records = (0..count).map(|_| reader.record()).collect::<Result<_, _>>()?;
     if reader.at != frame.len() {
         return Err(reader.bad("the end of the frame"));

@@ -2,7 +2,7 @@
 //! the frame are filled in at the end.
 
 use super::read::check_rows;
-use super::{DELETED, Event, Record, Rows};
+use super::{DELETED, Event, MANY, Record, Rows};
 use crate::frame::{DECIDE, FrameKind};
 use isomer_design::{Key, KeyRange, SiteSet, TableId, Time, Version};
 use serde::de::Error;
@@ -33,7 +33,9 @@ pub(crate) struct FrameWriter {
     bytes: Vec<u8>,
     /// Offset of the number of records, and that number so far.
     records_at: usize,
-    records: u16,
+    records: u32,
+    /// Whether that number has four more bytes.
+    is_wide: bool,
     /// Offset of the open record's number of rows.
     rows_at: usize,
     rows: u32,
@@ -48,7 +50,7 @@ impl FrameWriter {
         kind.write(&mut bytes);
         let records_at = bytes.len();
         bytes.extend_from_slice(&0u16.to_le_bytes());
-        FrameWriter { bytes, records_at, records: 0, rows_at: 0, rows: 0 }
+        FrameWriter { bytes, records_at, records: 0, is_wide: false, rows_at: 0, rows: 0 }
     }
 
     /// Adds a record without rows, or with rows that are copied whole.
@@ -119,8 +121,16 @@ impl FrameWriter {
     /// The frame with its time filled in. May be called again with another time.
     pub(crate) fn finish(&mut self, time: Time) -> &[u8] {
         self.bytes[..TIME_BYTES].copy_from_slice(&time.0.to_le_bytes());
-        let at = self.records_at;
-        self.bytes[at..at + 2].copy_from_slice(&self.records.to_le_bytes());
+        let (at, few) = (self.records_at, self.records as u16);
+        if self.records < u32::from(MANY) {
+            self.bytes[at..at + 2].copy_from_slice(&few.to_le_bytes());
+            return &self.bytes;
+        }
+        self.bytes[at..at + 2].copy_from_slice(&MANY.to_le_bytes());
+        if !self.is_wide {
+            self.bytes.splice(at + 2..at + 2, self.records.to_le_bytes());
+            self.is_wide = true;
+        }
         &self.bytes
     }
 
