@@ -25,6 +25,12 @@ select id from items group by all;
 -- The schema by its name.
 set schema 'pg_catalog'; show search_path; reset search_path;
 alter table items set without oids;
+-- A collation that orders by bytes, and indexes that are dropped.
+alter table items alter column name type varchar(30) collate "C"; alter table items alter name set data type text collate pg_catalog."default" using name || '!';
+alter table items alter column name type text collate "nope";
+select name from items where id = 2;
+create index by_name on items (name); drop index concurrently by_name; drop index concurrently if exists by_name; drop index concurrently by_name;
+drop index concurrently by_name cascade;
 -- EXECUTE with expressions.
 prepare sum_of(int, text) as select $1 + 1, $2;
 execute sum_of(1 + 2, 'a' || 'b'); execute sum_of(length('abc'), upper('x')); execute sum_of('4'::int * 2, null);

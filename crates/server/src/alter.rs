@@ -25,6 +25,7 @@ use crate::foreign::Rows;
 use crate::indexes::{free_name, index_name, sharding};
 use isomer_sql::catalog::{Catalog, Check, Name, Named, Table, TableColumn};
 use isomer_sql::checks::Names;
+use isomer_sql::comment::rename_comment;
 use isomer_sql::datum::Datum;
 use isomer_sql::define::{self, NewIndex, plain_name};
 use isomer_sql::expr::Expr;
@@ -235,7 +236,7 @@ impl Definer<'_> {
         to: String,
     ) -> Result<(), SqlError> {
         let oid = table.oid;
-        self.change(|catalog| catalog.rename_comment(oid, from, &to));
+        self.change(|catalog| rename_comment(catalog, oid, from, &to));
         let is_unique = table.indexes.iter().any(|index| index.constraint && index.name == from);
         if is_unique || (table.has_key() && table.key_name == from) {
             let name = Name { name: from.to_owned(), ..table.full_name() };

@@ -19,7 +19,7 @@ use crate::numbers::{NUMBERS, Numbers};
 use crate::snapshots::{Exported, Exports};
 use crate::tally::{RolledBack, Tally};
 use crate::temporary::Temporaries;
-use isomer_cluster::open::{first_ordered_read, reach_of};
+use isomer_cluster::open::{first_ordered_read, forget_writes, reach_of};
 use isomer_cluster::{
     CancelToken, Error, Expect, Failure, Isolation, Lack, LockMode, LogError, OpenDatabaseError,
     OpenError, OpenTransaction, Ran, Refusal, Savepoint, share_snapshot,
@@ -217,7 +217,7 @@ impl Backend {
         let catalog = self.catalog();
         let tables = catalog.emptied.iter().filter_map(|oid| catalog.tables.numbered(*oid));
         for (id, _) in tables.flat_map(|table| table.parts()) {
-            self.txn.forget_writes(id);
+            forget_writes(&mut self.txn, id);
         }
     }
 

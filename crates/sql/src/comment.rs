@@ -80,7 +80,7 @@ impl Catalog {
             };
         }
         if let CommentObject::Collation | CommentObject::Extension = object {
-            return self.constraint_topic(name, object == CommentObject::Extension);
+            return constraint_topic(self, name, object == CommentObject::Extension);
         }
         let name = Named::of(name)?;
         if let CommentObject::Type | CommentObject::Domain = object {
@@ -108,83 +108,6 @@ impl Catalog {
                 let message = format!("relation \"{name}\" does not exist");
                 Err(SqlError::new(code::UNDEFINED_TABLE, message))
             }
-        }
-    }
-
-    /// The subject of a comment on the constraint `relation.constraint`, or `domain.constraint`.
-    fn constraint_topic(&self, name: &ObjectName, is_of_domain: bool) -> Result<Topic, SqlError> {
-        let mut parts = name.0.clone();
-        let constraint = parts.pop().and_then(|part| part.as_ident().map(crate::bind::folded));
-        let (constraint, of) = (constraint.unwrap_or_default(), Named::of(&ObjectName(parts))?);
-        let missing = |what: &str, of: &str| {
-            let message = format!("constraint \"{constraint}\" for {what} {of} does not exist");
-            SqlError::new(code::UNDEFINED_OBJECT, message)
-        };
-        let (oid, is_there) = match is_of_domain {
-            true => match self.made_named(&of) {
-                Some(MadeType::Domain(domain)) => {
-                    let is_there = domain.checks.iter().any(|check| check.name == constraint);
-                    if !is_there {
-                        return Err(missing("domain", &domain.name.name));
-                    }
-                    (domain.oid, is_there)
-                }
-                Some(_) => {
-                    let message = format!("\"{}\" is not a domain", of.name);
-                    return Err(SqlError::new(code::WRONG_OBJECT, message));
-                }
-                None => {
-                    let message = format!("type \"{of}\" does not exist");
-                    return Err(SqlError::new(code::UNDEFINED_OBJECT, message));
-                }
-            },
-            false => {
-                let table = self.table(&of)?;
-                let is_there = constraints(table).any(|(_, name)| name == constraint);
-                (table.oid, is_there)
-            }
-        };
-        match is_there {
-            true => Ok((oid, format!("{CONSTRAINT}{constraint}"))),
-            false => Err(missing("table", &format!("\"{}\"", of.name))),
-        }
-    }
-
-    /// The comment on a constraint.
-    pub(crate) fn comment_of_constraint(&self, oid: i64) -> Option<&str> {
-        self.comments.iter().find_map(|(topic, said)| {
-            (self.about(topic) == CommentOf::Constraint(oid)).then_some(&**said)
-        })
-    }
-
-    /// The comment on a role, or the database.
-    pub(crate) fn comment_of_shared(&self, oid: i64, is_role: bool) -> Option<&str> {
-        let sign = if is_role { ROLE } else { WHOLE };
-        u32::try_from(oid).ok().and_then(|oid| self.comment(oid, sign))
-    }
-
-    /// The kind of a topic.
-    pub(crate) fn about(&self, (oid, column): &Topic) -> CommentOf {
-        if let ROLE | WHOLE = column.as_str() {
-            return CommentOf::Shared;
-        }
-        let Some(name) = column.strip_prefix(CONSTRAINT) else { return CommentOf::Object };
-        let of_table = self.table_of(*oid).and_then(|table| {
-            constraints(table).find(|(_, known)| *known == name).map(|(oid, _)| oid)
-        });
-        let of_domain = || {
-            let domain = self.domains.values().find(|domain| domain.oid == *oid)?;
-            let at = domain.checks.iter().position(|check| check.name == name)?;
-            Some(domain.check_oid(at))
-        };
-        of_table.or_else(of_domain).map_or(CommentOf::Object, CommentOf::Constraint)
-    }
-
-    /// Gives the comment on a constraint to its new name.
-    pub fn rename_comment(&mut self, oid: u32, from: &str, to: &str) {
-        let topic = |name: &str| (oid, format!("{CONSTRAINT}{name}"));
-        if let Some(said) = self.comments.remove(&topic(from)) {
-            self.comments.insert(topic(to), said);
         }
     }
 
@@ -269,6 +192,87 @@ impl Catalog {
         part.views.extend(self.views.changed_to(&other.views).0);
         part.sequences.extend(self.sequences.changed_to(&other.sequences).0);
         part
+    }
+}
+
+/// The subject of a comment on the constraint `relation.constraint`, or `domain.constraint`.
+fn constraint_topic(
+    catalog: &Catalog,
+    name: &ObjectName,
+    is_of_domain: bool,
+) -> Result<Topic, SqlError> {
+    let mut parts = name.0.clone();
+    let constraint = parts.pop().and_then(|part| part.as_ident().map(crate::bind::folded));
+    let (constraint, of) = (constraint.unwrap_or_default(), Named::of(&ObjectName(parts))?);
+    let missing = |what: &str, of: &str| {
+        let message = format!("constraint \"{constraint}\" for {what} {of} does not exist");
+        SqlError::new(code::UNDEFINED_OBJECT, message)
+    };
+    let (oid, is_there) = match is_of_domain {
+        true => match catalog.made_named(&of) {
+            Some(MadeType::Domain(domain)) => {
+                let is_there = domain.checks.iter().any(|check| check.name == constraint);
+                if !is_there {
+                    return Err(missing("domain", &domain.name.name));
+                }
+                (domain.oid, is_there)
+            }
+            Some(_) => {
+                let message = format!("\"{}\" is not a domain", of.name);
+                return Err(SqlError::new(code::WRONG_OBJECT, message));
+            }
+            None => {
+                let message = format!("type \"{of}\" does not exist");
+                return Err(SqlError::new(code::UNDEFINED_OBJECT, message));
+            }
+        },
+        false => {
+            let table = catalog.table(&of)?;
+            let is_there = constraints(table).any(|(_, name)| name == constraint);
+            (table.oid, is_there)
+        }
+    };
+    match is_there {
+        true => Ok((oid, format!("{CONSTRAINT}{constraint}"))),
+        false => Err(missing("table", &format!("\"{}\"", of.name))),
+    }
+}
+
+/// The comment on a constraint.
+pub(crate) fn comment_of_constraint(catalog: &Catalog, oid: i64) -> Option<&str> {
+    catalog.comments.iter().find_map(|(topic, said)| {
+        (about(catalog, topic) == CommentOf::Constraint(oid)).then_some(&**said)
+    })
+}
+
+/// The comment on a role, or the database.
+pub(crate) fn comment_of_shared(catalog: &Catalog, oid: i64, is_role: bool) -> Option<&str> {
+    let sign = if is_role { ROLE } else { WHOLE };
+    u32::try_from(oid).ok().and_then(|oid| catalog.comment(oid, sign))
+}
+
+/// The kind of a topic.
+pub(crate) fn about(catalog: &Catalog, (oid, column): &Topic) -> CommentOf {
+    if let ROLE | WHOLE = column.as_str() {
+        return CommentOf::Shared;
+    }
+    let Some(name) = column.strip_prefix(CONSTRAINT) else { return CommentOf::Object };
+    let of_table = catalog
+        .table_of(*oid)
+        .and_then(|table| constraints(table).find(|(_, known)| *known == name).map(|(oid, _)| oid));
+    let of_domain = || {
+        let domain = catalog.domains.values().find(|domain| domain.oid == *oid)?;
+        let at = domain.checks.iter().position(|check| check.name == name)?;
+        Some(domain.check_oid(at))
+    };
+    of_table.or_else(of_domain).map_or(CommentOf::Object, CommentOf::Constraint)
+}
+
+/// Gives the comment on a constraint to its new name.
+pub fn rename_comment(catalog: &mut Catalog, oid: u32, from: &str, to: &str) {
+    let topic = |name: &str| (oid, format!("{CONSTRAINT}{name}"));
+    if let Some(said) = catalog.comments.remove(&topic(from)) {
+        catalog.comments.insert(topic(to), said);
     }
 }
 

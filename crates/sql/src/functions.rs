@@ -27,6 +27,7 @@ mod times;
 
 use crate::budget::Budget;
 use crate::catalog::{Catalog, PG_CATALOG, TEMPORARY};
+use crate::comment::{comment_of_constraint, comment_of_shared};
 use crate::datum::Datum;
 use crate::error::{SqlError, clipped, code};
 use crate::system::ProcedurePart;
@@ -697,14 +698,14 @@ pub fn call(
         }
         SharedDescription => {
             let said = match text(1) {
-                "pg_authid" => catalog.comment_of_shared(int(0), true),
-                "pg_database" => catalog.comment_of_shared(int(0), false),
+                "pg_authid" => comment_of_shared(catalog, int(0), true),
+                "pg_database" => comment_of_shared(catalog, int(0), false),
                 _ => None,
             };
             said.map_or(Datum::Null, Datum::text)
         }
         Description if text(1) == "pg_constraint" => {
-            catalog.comment_of_constraint(int(0)).map_or(Datum::Null, Datum::text)
+            comment_of_constraint(catalog, int(0)).map_or(Datum::Null, Datum::text)
         }
         Description | ColumnDescription => {
             let oid = u32::try_from(int(0)).unwrap_or(0);

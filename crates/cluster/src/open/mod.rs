@@ -68,7 +68,7 @@ pub(crate) use outcome::find_out;
 pub use snapshot::SharedSnapshot;
 pub(crate) use transaction::outcome_in_order;
 pub use transaction::{
-    Isolation, Locked, OpenError, OpenTransaction, Savepoint, first_ordered_read, own_table,
-    reach_of, sites_read, spread, take_rows,
+    Isolation, Locked, OpenError, OpenTransaction, Savepoint, first_ordered_read, forget_writes,
+    own_table, reach_of, sites_read, spread, take_rows,
 };
 pub(crate) use transaction::{is_to_queue, lock_contended};

@@ -189,6 +189,11 @@ pub struct Savepoint {
     locked: usize,
 }
 
+/// Drops the transaction's writes of a table, just before its commit.
+pub fn forget_writes<T: Transport>(txn: &mut OpenTransaction<T>, table: TableId) {
+    txn.workspace.forget(table);
+}
+
 /// The sites that a transaction has read from so far, in their order.
 pub fn sites_read<T: Transport>(txn: &OpenTransaction<T>) -> Vec<SiteId> {
     let open = txn.snapshot.iter().chain(&txn.newest).flat_map(Snapshot::read);
@@ -629,11 +634,6 @@ impl<T: Transport> OpenTransaction<T> {
         self.workspace.back_to(savepoint.workspace);
         let since = self.locked.split_off(savepoint.locked);
         self.let_go(since);
-    }
-
-    /// Drops the writes of a table, just before the commit.
-    pub fn forget_writes(&mut self, table: TableId) {
-        self.workspace.forget(table);
     }
 
     /// From here on its client is acknowledged without waiting for the disk. This holds for its

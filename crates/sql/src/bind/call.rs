@@ -484,7 +484,7 @@ impl Binder<'_> {
         if name == "string_agg" {
             let (kind, ty) = (AggregateKind::JoinEach, SqlType::Text);
             let joined = Aggregate { kind, of: None, distinct, filter, order, ty };
-            return self.string_agg(value, args[1], joined);
+            return string_agg(self, value, args[1], joined);
         }
         // Times of day are summed as intervals.
         let is_clock = value.ty == SqlType::Time && matches!(name, "sum" | "avg");
@@ -588,53 +588,6 @@ impl Binder<'_> {
         Ok(Aggregate { kind, of: Some(value), distinct, filter, order, ty: result })
     }
 
-    /// `string_agg` of texts or byte strings. A delimiter that is not constant is that of its row.
-    fn string_agg(
-        &mut self,
-        value: Typed,
-        between: &ast::Expr,
-        aggregate: Aggregate,
-    ) -> Result<Aggregate, SqlError> {
-        let between = self.expr(between)?;
-        let is_of_bytes = [&value, &between].iter().any(|arg| arg.ty == SqlType::Bytea);
-        let ty = if is_of_bytes { SqlType::Bytea } else { SqlType::Text };
-        let fits = |arg: &Typed| [ty.family(), Family::Unknown].contains(&arg.ty.family());
-        if !fits(&value) || !fits(&between) {
-            return Err(unknown_function("string_agg", &[value, between]));
-        }
-        let mut parts = Vec::with_capacity(2);
-        for part in [value, between] {
-            parts.push(match is_of_bytes {
-                true => self.coerce(part, ty)?,
-                false => self.as_text(part)?,
-            });
-        }
-        let mut aggregate = Aggregate { ty, ..aggregate };
-        if aggregate.distinct {
-            if aggregate.order.iter().any(|(by, _)| !parts.contains(by)) {
-                let message = "in an aggregate with DISTINCT, ORDER BY expressions must appear in \
-                               argument list";
-                return Err(SqlError::new(code::INVALID_COLUMN_REFERENCE, message));
-            }
-            // The order is visible, so DISTINCT values are sorted by both.
-            for part in &parts {
-                let place = aggregate.order.len();
-                let key = SortKey { place, descending: false, nulls_first: false };
-                if !aggregate.order.iter().any(|(by, _)| by == part) {
-                    aggregate.order.push((part.clone(), key));
-                }
-            }
-        }
-        let constant = constant_value(&parts[1], self.budget)?;
-        if let (Some(between), false) = (constant, is_of_bytes) {
-            aggregate.kind = AggregateKind::Join(between.as_text().unwrap_or_default().to_owned());
-            aggregate.of = parts.into_iter().next();
-            return Ok(aggregate);
-        }
-        aggregate.of = Some(Expr::Call(Func::Text(TextFunc::Beside), parts));
-        Ok(aggregate)
-    }
-
     /// Combines two numbers into one value, for a two-argument aggregate.
     fn pair_of(&mut self, name: &str, first: Typed, second: Typed) -> Result<Expr, SqlError> {
         let both = [first, second];
@@ -659,6 +612,53 @@ impl Binder<'_> {
         }
         Ok(bound)
     }
+}
+
+/// `string_agg` of texts or byte strings. A delimiter that is not constant is that of its row.
+fn string_agg(
+    binder: &mut Binder<'_>,
+    value: Typed,
+    between: &ast::Expr,
+    aggregate: Aggregate,
+) -> Result<Aggregate, SqlError> {
+    let between = binder.expr(between)?;
+    let is_of_bytes = [&value, &between].iter().any(|arg| arg.ty == SqlType::Bytea);
+    let ty = if is_of_bytes { SqlType::Bytea } else { SqlType::Text };
+    let fits = |arg: &Typed| [ty.family(), Family::Unknown].contains(&arg.ty.family());
+    if !fits(&value) || !fits(&between) {
+        return Err(unknown_function("string_agg", &[value, between]));
+    }
+    let mut parts = Vec::with_capacity(2);
+    for part in [value, between] {
+        parts.push(match is_of_bytes {
+            true => binder.coerce(part, ty)?,
+            false => binder.as_text(part)?,
+        });
+    }
+    let mut aggregate = Aggregate { ty, ..aggregate };
+    if aggregate.distinct {
+        if aggregate.order.iter().any(|(by, _)| !parts.contains(by)) {
+            let message = "in an aggregate with DISTINCT, ORDER BY expressions must appear in \
+                           argument list";
+            return Err(SqlError::new(code::INVALID_COLUMN_REFERENCE, message));
+        }
+        // The order is visible, so DISTINCT values are sorted by both.
+        for part in &parts {
+            let place = aggregate.order.len();
+            let key = SortKey { place, descending: false, nulls_first: false };
+            if !aggregate.order.iter().any(|(by, _)| by == part) {
+                aggregate.order.push((part.clone(), key));
+            }
+        }
+    }
+    let constant = constant_value(&parts[1], binder.budget)?;
+    if let (Some(between), false) = (constant, is_of_bytes) {
+        aggregate.kind = AggregateKind::Join(between.as_text().unwrap_or_default().to_owned());
+        aggregate.of = parts.into_iter().next();
+        return Ok(aggregate);
+    }
+    aggregate.of = Some(Expr::Call(Func::Text(TextFunc::Beside), parts));
+    Ok(aggregate)
 }
 
 /// Checks that an aggregate has WITHIN GROUP if it needs it, and no clause that excludes it.

@@ -77,7 +77,7 @@ impl Binder<'_> {
             return Some(self.call_of(name, Func::Bytes(func), (types, result), args.to_vec()));
         }
         if let ([value], Some(ty)) = (args, sent_type(name)) {
-            return Some(self.sent(name, value.clone(), ty));
+            return Some(sent(self, name, value.clone(), ty));
         }
         let is = |at: usize, ty: SqlType| args.get(at).is_some_and(|arg| arg.ty == ty);
         let (func, types, result): (TextFunc, &[SqlType], SqlType) = match (name, args.len()) {
@@ -108,7 +108,7 @@ impl Binder<'_> {
             ("unistr", 1) => (Unistr, &[TEXT], TEXT),
             ("pg_size_bytes", 1) => (SizeBytes, &[TEXT], LONG),
             ("pg_collation_for", 1) => return Some(collation_for(&args[0])),
-            ("pg_column_size", 1) => return Some(self.column_size(args[0].clone())),
+            ("pg_column_size", 1) => return Some(column_size(self, args[0].clone())),
             ("quote_literal", 1) => return Some(of_text(self, QuoteLiteral, args)),
             ("quote_nullable", 1) => return Some(of_text(self, QuoteNullable, args)),
             ("format", 1..) => return Some(self.of_shown(Format, args, TEXT)),
@@ -144,32 +144,32 @@ impl Binder<'_> {
         let shown = shown.collect::<Result<_, _>>()?;
         Ok(typed(Expr::Call(Func::Text(func), shown), result))
     }
+}
 
-    /// The binary form of a value of this type.
-    fn sent(&mut self, name: &str, value: Typed, ty: SqlType) -> Result<Typed, SqlError> {
-        let mut sent =
-            self.call_of(name, Func::Bytes(BytesFunc::Send), (&[ty], BYTES), vec![value])?;
-        if let Expr::Call(_, args) = &mut sent.expr {
-            args.push(Expr::Const(Datum::Int(ty.number())));
-        }
-        Ok(sent)
+/// The binary form of a value of this type.
+fn sent(binder: &mut Binder<'_>, name: &str, value: Typed, ty: SqlType) -> Result<Typed, SqlError> {
+    let mut sent =
+        binder.call_of(name, Func::Bytes(BytesFunc::Send), (&[ty], BYTES), vec![value])?;
+    if let Expr::Call(_, args) = &mut sent.expr {
+        args.push(Expr::Const(Datum::Int(ty.number())));
     }
+    Ok(sent)
+}
 
-    /// `pg_column_size`: a value of a type of a fixed width has that, others have a header.
-    fn column_size(&mut self, value: Typed) -> Result<Typed, SqlError> {
-        let is_literal = value.ty == SqlType::Unknown;
-        let is_column = matches!(value.expr, Expr::Column(_));
-        let width = value.ty.plain().width();
-        let value = match value.ty {
-            SqlType::Char(_) => self.as_shown(value)?,
-            _ if is_literal => self.coerce(value, TEXT)?,
-            _ => value.expr,
-        };
-        let form = [width.into(), i64::from(is_literal), i64::from(is_column)];
-        let form = form.map(|number| Expr::Const(Datum::Int(number)));
-        let args = std::iter::once(value).chain(form).collect();
-        Ok(typed(Expr::Call(Func::Bytes(BytesFunc::Size), args), INT))
-    }
+/// `pg_column_size`: a value of a type of a fixed width has that, others have a header.
+fn column_size(binder: &mut Binder<'_>, value: Typed) -> Result<Typed, SqlError> {
+    let is_literal = value.ty == SqlType::Unknown;
+    let is_column = matches!(value.expr, Expr::Column(_));
+    let width = value.ty.plain().width();
+    let value = match value.ty {
+        SqlType::Char(_) => binder.as_shown(value)?,
+        _ if is_literal => binder.coerce(value, TEXT)?,
+        _ => value.expr,
+    };
+    let form = [width.into(), i64::from(is_literal), i64::from(is_column)];
+    let form = form.map(|number| Expr::Const(Datum::Int(number)));
+    let args = std::iter::once(value).chain(form).collect();
+    Ok(typed(Expr::Call(Func::Bytes(BytesFunc::Size), args), INT))
 }
 
 /// `pg_collation_for`: there is one collation, of texts.

@@ -168,14 +168,14 @@ impl Binder<'_> {
                 self.shown_as(value.clone(), pattern.clone())
             }
             ("make_timestamptz", [parts @ .., zone]) if parts.len() == 6 => {
-                let Some(wall) = self.span_function("make_timestamp", parts) else { return None };
+                let wall = self.span_function("make_timestamp", parts)?;
                 wall.and_then(|wall| {
                     let zone = self.as_text(zone.clone())?;
                     let zone = Expr::Call(Func::Text(TextFunc::ZoneBySign), vec![zone]);
                     self.at_zone(wall, typed(zone, SqlType::Text))
                 })
             }
-            ("pg_sleep_for" | "pg_sleep_until", [time]) => self.sleep(name, time.clone()),
+            ("pg_sleep_for" | "pg_sleep_until", [time]) => sleep(self, name, time.clone()),
             ("timeofday", []) => {
                 let now = typed(Expr::Call(Func::ClockTime, Vec::new()), SqlType::TimestampTz);
                 let pattern = Datum::text("Dy Mon DD HH24:MI:SS.US YYYY TZ");
@@ -189,26 +189,6 @@ impl Binder<'_> {
             }
             _ => return self.span_function(name, args),
         })
-    }
-
-    /// `pg_sleep_for(interval)`, `pg_sleep_until(instant)`.
-    fn sleep(&mut self, name: &str, time: Typed) -> Result<Typed, SqlError> {
-        let is_for = name == "pg_sleep_for";
-        let ty = if is_for { SqlType::Interval } else { SqlType::TimestampTz };
-        if ![ty.family(), Family::Unknown].contains(&time.ty.family()) {
-            return Err(super::json::unknown_function(name, &[time]));
-        }
-        let time = self.coerce(time, ty)?;
-        let span = match is_for {
-            true => typed(time, ty),
-            false => {
-                let now = Expr::Call(Func::ClockTime, Vec::new());
-                span_call(TimeFunc::Between, vec![time, now])
-            }
-        };
-        let seconds = self.extract("epoch", span)?;
-        let seconds = Expr::Cast(Box::new(seconds.expr), SqlType::Float8);
-        Ok(typed(Expr::Call(Func::Sleep, vec![seconds]), SqlType::Text))
     }
 
     /// A function of intervals and times of day.
@@ -452,6 +432,26 @@ impl Binder<'_> {
         check_time(function, value.ty)?;
         self.coerce(value, SqlType::Timestamp)
     }
+}
+
+/// `pg_sleep_for(interval)`, `pg_sleep_until(instant)`.
+fn sleep(binder: &mut Binder<'_>, name: &str, time: Typed) -> Result<Typed, SqlError> {
+    let is_for = name == "pg_sleep_for";
+    let ty = if is_for { SqlType::Interval } else { SqlType::TimestampTz };
+    if ![ty.family(), Family::Unknown].contains(&time.ty.family()) {
+        return Err(super::json::unknown_function(name, &[time]));
+    }
+    let time = binder.coerce(time, ty)?;
+    let span = match is_for {
+        true => typed(time, ty),
+        false => {
+            let now = Expr::Call(Func::ClockTime, Vec::new());
+            span_call(TimeFunc::Between, vec![time, now])
+        }
+    };
+    let seconds = binder.extract("epoch", span)?;
+    let seconds = Expr::Cast(Box::new(seconds.expr), SqlType::Float8);
+    Ok(typed(Expr::Call(Func::Sleep, vec![seconds]), SqlType::Text))
 }
 
 /// True for fields within a day, which a date does not have.

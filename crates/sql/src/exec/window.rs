@@ -227,7 +227,7 @@ impl Exec<'_> {
         }
         let frames = self.frames(frame, part.rows.len(), given)?;
         if frames.excludes != Exclusion::None {
-            return self.in_pieces(aggregate, &frames, part, &inputs, held);
+            return in_pieces(self, aggregate, &frames, part, &inputs, held);
         }
         let (state, own) = (State::default(), self.budget.held());
         let mut known = Moving { aggregate, state, held: own, rows: 0..0 };
@@ -250,41 +250,6 @@ impl Exec<'_> {
                 }
             };
             last = Some(frame);
-            held.add(value.heap_bytes())?;
-            found.push(value);
-        }
-        Ok(found)
-    }
-
-    /// An aggregate over the frame of each row, where the frame leaves some rows out.
-    fn in_pieces(
-        &self,
-        aggregate: &Aggregate,
-        frames: &Frames<'_>,
-        part: &Partition<'_>,
-        inputs: &[Option<Datum>],
-        held: &mut Held<'_>,
-    ) -> Result<Vec<Datum>, SqlError> {
-        let mut found = Vec::with_capacity(inputs.len());
-        for at in 0..inputs.len() {
-            let pieces = part.pieces(frames, at);
-            let inside = || pieces.rows().filter_map(|row| inputs[row].as_ref());
-            let value = match aggregate.makes_array() {
-                true => {
-                    self.budget.tick(inputs.len())?;
-                    array(aggregate, &inside().cloned().collect::<Vec<_>>(), held)?
-                }
-                false => {
-                    // The temporary memory is small compared with the values, which are charged.
-                    let (mut state, mut own) = (State::default(), self.budget.held());
-                    for value in inside() {
-                        self.budget.tick(1)?;
-                        state.add(aggregate, value.clone(), &mut own)?;
-                    }
-                    state.finish(aggregate, self.budget)?
-                }
-            };
-            self.tick()?;
             held.add(value.heap_bytes())?;
             found.push(value);
         }
@@ -335,6 +300,41 @@ impl Exec<'_> {
         let zone = self.around.settings.zone();
         Ok(Frames { units: frame.units, from, to, by: frame.by, excludes: frame.excludes, zone })
     }
+}
+
+/// An aggregate over the frame of each row, where the frame leaves some rows out.
+fn in_pieces(
+    exec: &Exec<'_>,
+    aggregate: &Aggregate,
+    frames: &Frames<'_>,
+    part: &Partition<'_>,
+    inputs: &[Option<Datum>],
+    held: &mut Held<'_>,
+) -> Result<Vec<Datum>, SqlError> {
+    let mut found = Vec::with_capacity(inputs.len());
+    for at in 0..inputs.len() {
+        let pieces = part.pieces(frames, at);
+        let inside = || pieces.rows().filter_map(|row| inputs[row].as_ref());
+        let value = match aggregate.makes_array() {
+            true => {
+                exec.budget.tick(inputs.len())?;
+                array(aggregate, &inside().cloned().collect::<Vec<_>>(), held)?
+            }
+            false => {
+                // The temporary memory is small compared with the values, which are charged.
+                let (mut state, mut own) = (State::default(), exec.budget.held());
+                for value in inside() {
+                    exec.budget.tick(1)?;
+                    state.add(aggregate, value.clone(), &mut own)?;
+                }
+                state.finish(aggregate, exec.budget)?
+            }
+        };
+        exec.tick()?;
+        held.add(value.heap_bytes())?;
+        found.push(value);
+    }
+    Ok(found)
 }
 
 /// The bucket of a row: if the division has a remainder, the first buckets have one row more.

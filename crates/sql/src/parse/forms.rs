@@ -12,6 +12,7 @@
 
 use super::rewrite::whole_tables;
 use crate::error::{SqlError, code};
+use sqlparser::ast::ObjectName;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// The alias of a query whose columns a CREATE TABLE names.
@@ -21,7 +22,7 @@ pub(crate) const NEW_TABLE: &str = "new table";
 type FormRule = (&'static str, &'static str, &'static str);
 
 /// Forms that are refused.
-const FORMS: [FormRule; 31] = [
+const FORMS: [FormRule; 32] = [
     ("ALTER INDEX ALL", "IN TABLESPACE", "ALTER INDEX ALL IN TABLESPACE"),
     ("ALTER TABLE ALL", "IN TABLESPACE", "ALTER TABLE ALL IN TABLESPACE"),
     ("ALTER INDEX", "SET TABLESPACE", "ALTER INDEX .. SET TABLESPACE"),
@@ -39,6 +40,7 @@ const FORMS: [FormRule; 31] = [
     ("ALTER VIEW", "RESET (", "ALTER VIEW .. RESET (..)"),
     ("ALTER VIEW", "SET DEFAULT", "ALTER VIEW .. ALTER COLUMN .. SET DEFAULT"),
     ("ALTER VIEW", "DROP DEFAULT", "ALTER VIEW .. ALTER COLUMN .. DROP DEFAULT"),
+    ("DROP INDEX CONCURRENTLY", "CASCADE", "DROP INDEX CONCURRENTLY .. CASCADE"),
     ("COPY", "FORCE_QUOTE *", "the option FORCE_QUOTE of COPY"),
     ("CREATE INDEX", "TABLESPACE", "TABLESPACE of an index"),
     ("CREATE UNIQUE INDEX", "TABLESPACE", "TABLESPACE of an index"),
@@ -72,10 +74,11 @@ const AFTER_ALL: [&str; 12] = [
 ];
 
 /// A statement without any of these words is as the grammar has it.
-const SIGNS: [&str; 13] = [
+const SIGNS: [&str; 14] = [
     "ALL",
     "ALTER",
     "COMMENT",
+    "CONCURRENTLY",
     "COPY",
     "CREATE",
     "DOCUMENT",
@@ -146,6 +149,9 @@ pub(super) fn rewrite(tokens: &mut Vec<TokenWithSpan>) -> Result<(), SqlError> {
     for at in 0..words.len() {
         edits.extend(edit(&words, at));
     }
+    if begins("ALTER TABLE") {
+        edits.extend(collation_of_type(&words, |at| tokens[all[at]].clone())?);
+    }
     edits.extend(comment_on_constraint(&words, |at| tokens[all[at]].token.clone()));
     let is_table = |at: usize| words.get(at).is_some_and(|word| word == "TABLE");
     let creates_table = words.first().is_some_and(|word| word == "CREATE")
@@ -194,6 +200,7 @@ fn edit(words: &[String], at: usize) -> Option<Edit> {
         }
         "INTO" if at == 1 && is(&["INTO", "ONLY"]) => drop(at + 1, 1),
         "ON" if is(&["ON", "ONLY"]) && words[0] == "CREATE" => drop(at + 1, 1),
+        "DROP" if at == 0 && is(&["DROP", "INDEX", "CONCURRENTLY"]) => drop(at + 2, 1),
         "GROUP" if is(&["GROUP", "BY", "ALL"]) => {
             let ends = words.get(at + 3).is_none_or(|next| AFTER_ALL.contains(&next.as_str()));
             if ends { None } else { drop(at + 2, 1) }
@@ -294,6 +301,31 @@ fn named_columns(
         Edit { at: begins + 1, count: 0, new: before },
         Edit { at: ends, count: 0, new: names },
     ]
+}
+
+/// Leaves out the collation behind `ALTER COLUMN .. TYPE ..`, where the grammar has none.
+///
+/// # Errors
+/// 42704 unless it orders by bytes, as all texts are ordered.
+fn collation_of_type(
+    words: &[String],
+    token: impl Fn(usize) -> TokenWithSpan,
+) -> Result<Option<Edit>, SqlError> {
+    let found = find(words, 0, "TYPE").and_then(|ty| find(words, ty, "COLLATE"));
+    let is_before_using = |at: &usize| find(words, 0, "USING").is_none_or(|using| *at < using);
+    let Some(at) = found.filter(is_before_using) else { return Ok(None) };
+    let last = if words.get(at + 2).is_some_and(|word| word == ".") { at + 3 } else { at + 1 };
+    let name = |at: usize| match token(at) {
+        TokenWithSpan { token: Token::Word(word), span } => Some(word.to_ident(span)),
+        _ => None,
+    };
+    let names: Vec<_> = (at + 1..=last).step_by(2).filter(|at| *at < words.len()).collect();
+    let names: Vec<_> = names.into_iter().filter_map(name).collect();
+    if names.is_empty() {
+        return Ok(None);
+    }
+    crate::refuse::collation(&ObjectName::from(names))?;
+    Ok(Some(Edit { at, count: last + 1 - at, new: Vec::new() }))
 }
 
 /// `COMMENT ON CONSTRAINT c ON t IS ..` as a comment on a collation `t.c`, and one of a domain as

@@ -6,7 +6,7 @@ use super::{BTREE, DesignView, HEAP, OWNER, PG_CATALOG, PUBLIC};
 use super::{check_oid, default_oid, int, key_oid, schema_oid, text, yes};
 use crate::bind::checked_columns;
 use crate::catalog::{Catalog, Check, Identity, Namespace, Part, TEMPORARY, Table, TableColumn};
-use crate::comment::{CommentOf, Topic};
+use crate::comment::{CommentOf, Topic, about};
 use crate::datum::Datum;
 use crate::define::computed_name;
 use crate::domains::Domain;
@@ -682,7 +682,7 @@ pub(super) fn descriptions(catalog: &Catalog) -> Vec<Vec<Datum>> {
     let (types, procedures) = (number("pg_type"), number("pg_proc"));
     let of_constraints = number("pg_constraint");
     let of = |(topic, said): (&Topic, &Arc<str>)| {
-        match catalog.about(topic) {
+        match about(catalog, topic) {
             CommentOf::Object => {}
             CommentOf::Constraint(oid) => {
                 return Some(vec![int(oid), of_constraints.clone(), int(0), text(said)]);
