@@ -42,8 +42,8 @@ const FORMS: [FormRule; 32] = [
     ("ALTER VIEW", "DROP DEFAULT", "ALTER VIEW .. ALTER COLUMN .. DROP DEFAULT"),
     ("DROP INDEX CONCURRENTLY", "CASCADE", "DROP INDEX CONCURRENTLY .. CASCADE"),
     ("COPY", "FORCE_QUOTE *", "the option FORCE_QUOTE of COPY"),
-    ("CREATE INDEX", "TABLESPACE", "TABLESPACE of an index"),
-    ("CREATE UNIQUE INDEX", "TABLESPACE", "TABLESPACE of an index"),
+    ("CREATE INDEX", ") TABLESPACE", "TABLESPACE of an index"),
+    ("CREATE UNIQUE INDEX", ") TABLESPACE", "TABLESPACE of an index"),
     ("CREATE TABLE", "USING INDEX TABLESPACE", "USING INDEX TABLESPACE"),
     ("CREATE TABLE", "COMPRESSION PGLZ", "COMPRESSION of a column"),
     ("CREATE TABLE", "COMPRESSION LZ4", "COMPRESSION of a column"),
@@ -247,7 +247,7 @@ fn of_table(words: &[String], token: impl Fn(usize) -> Token) -> Result<Vec<Edit
             }
             "OF" if depth == 0
                 && open.is_none()
-                && words.get(at - 1).is_some_and(|word| word != "PARTITION") =>
+                && !matches!(&*words[at - 1], "PARTITION" | "TABLE" | "EXISTS" | ".") =>
             {
                 return Err(SqlError::unsupported("CREATE TABLE .. OF a composite type"));
             }
@@ -359,4 +359,41 @@ fn has_alias_of_using(words: &[String]) -> bool {
     find(words, 0, "JOIN").is_some_and(|join| {
         (join..words.len()).any(|at| fits(words, at, &["USING", "("]) && is_one(at))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::parse::parse;
+
+    #[test]
+    fn names_that_are_words_of_forms_stay_names() {
+        for text in [
+            "create index on t (tablespace)",
+            "create table of (using_it int)",
+            "create table app.of (using_it int)",
+            "select cycle, search from t where document is null",
+            "select t.schema, (t.only) from t",
+            "create table t (a) as select b from u join v using (b)",
+            "select 1 from u join v using (b) where (a) in (select 1)",
+        ] {
+            assert!(parse(text).is_ok(), "{text}: {:?}", parse(text));
+        }
+    }
+
+    #[test]
+    fn forms_are_refused_by_name() {
+        for (text, what) in [
+            ("alter table t attach partition u default", "ALTER TABLE .. ATTACH PARTITION"),
+            ("select * from u join v using (a) as w", "an alias of JOIN .. USING"),
+            ("create index on t (a) tablespace x", "TABLESPACE of an index"),
+            ("create table t of ty", "CREATE TABLE .. OF a composite type"),
+            (
+                "with recursive r as (select 1) search depth first by a set b select * from r",
+                "SEARCH of a recursive query",
+            ),
+        ] {
+            let error = parse(text).expect_err(text);
+            assert_eq!(error.message, format!("{what} is not supported"));
+        }
+    }
 }
